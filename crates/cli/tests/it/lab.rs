@@ -11,6 +11,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
+use crate::common::copy_program;
 use crate::said::{LAB, json, refused, stdout};
 
 const FOREREAD: &str = env!("CARGO_BIN_EXE_foreread");
@@ -27,7 +28,7 @@ fn run(program: impl AsRef<OsStr>, args: &[&str], path: &Path) -> Output {
 fn alone() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let program = folder.path().join("foreread");
-    fs::copy(FOREREAD, &program).unwrap();
+    copy_program(FOREREAD, &program);
     (folder, program)
 }
 

@@ -39,7 +39,7 @@ fn at_a_limit_of_threads_what_was_acknowledged_is_written_at_the_end() {
         let open_to_all = |mode| fs::Permissions::from_mode(mode);
         fs::set_permissions(place.path(), open_to_all(0o777)).unwrap();
         let [program, disk, socket] = ["foreread", "disk", "sock"].map(|it| place.path().join(it));
-        fs::copy(env!("CARGO_BIN_EXE_foreread"), &program).unwrap();
+        crate::common::copy_program(env!("CARGO_BIN_EXE_foreread"), &program);
         fs::write(&disk, vec![0; 1 << 20]).unwrap();
         fs::set_permissions(&disk, open_to_all(0o666)).unwrap();
         let mut command = Command::new(program);

@@ -1,6 +1,6 @@
 //! The value of `--inode-readahead-blks`, also as a setting of a mount that runs.
 
-use foreread_core::itable::{FixedWindow, ItableBound};
+use foreread_ext4::itable::{FixedWindow, ItableBound};
 use foreread_mount::ItableReadahead;
 
 /// Parses a number of blocks, or `adaptive`.

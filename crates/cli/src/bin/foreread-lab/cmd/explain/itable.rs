@@ -5,9 +5,9 @@ mod image;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use foreread_core::itable::{BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use foreread_core::sizes;
 use foreread_core::units::ByteCount;
+use foreread_ext4::itable::{BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use serde::Serialize;
 
 use self::image::ItableWindows;

@@ -18,7 +18,7 @@ use serde::Serialize;
 use self::read::{MOST_PAGES, ReadAction, ReadStep, parse_range, parse_step};
 use super::pages::ResidentPages;
 use foreread_cli::args::help::CODES_AND_UNITS;
-use foreread_cli::args::policy::policies;
+use foreread_cli::args::policy::explained_policies;
 use foreread_cli::output::{Failure, Printer};
 use foreread_core::sizes;
 
@@ -31,7 +31,7 @@ use foreread_core::sizes;
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct ReadaheadArgs {
     /// Read-ahead policy
-    #[arg(long, default_value = Policy::default().name(), value_parser = policies())]
+    #[arg(long, default_value = Policy::default().name(), value_parser = explained_policies())]
     policy: Policy,
 
     /// Largest window, in pages

@@ -14,8 +14,8 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use foreread_core::prefetch::Policy;
 use foreread_sim::cache_policy::CachePolicyKind;
-use foreread_sim::rival_policy;
 use foreread_sim::rivals::{self, Loss, PolicySetup, Rival, RivalJob, RivalRow};
+use foreread_sim::{policy, rival_policy};
 
 use self::cells::{HEADING, SUMMARY_HEADING, cells, summary_cells};
 use foreread_cli::args::help::CODES_AND_UNITS;
@@ -156,9 +156,9 @@ pub(super) fn run(args: &RivalsArgs, out: &mut Printer) -> Result<(), Failure> {
 
 impl RivalsArgs {
     fn policies(&self) -> Vec<Policy> {
-        let given = if self.policy.is_empty() { &Policy::ALL[..] } else { &self.policy };
+        let given = if self.policy.is_empty() { &policy::ALL[..] } else { &self.policy };
         let of_literature = rival_policy::all().filter(|policy| {
-            self.literature && !Policy::ALL.contains(policy) && !given.contains(policy)
+            self.literature && !policy::ALL.contains(policy) && !given.contains(policy)
         });
         given.iter().copied().chain(of_literature).collect()
     }

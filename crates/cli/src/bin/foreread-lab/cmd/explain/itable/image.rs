@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::io::Write as _;
 
-use foreread_core::itable::{
+use foreread_ext4::itable::{
     Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound, ItableDecision, Why,
 };
 use serde::Serialize;

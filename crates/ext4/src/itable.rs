@@ -11,8 +11,8 @@
 mod adaptive;
 mod record;
 
-use core::fmt;
-use core::ops::Range;
+use std::fmt;
+use std::ops::Range;
 
 pub use adaptive::{Adaptive, Cost, ItableDecision, Why};
 

@@ -4,9 +4,35 @@
 //! streams from their second page on. Searches cover one window at most.
 
 use super::linux_2_6_28::{follows_previous_read, initial, is_expected, subsequent};
-use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
-use crate::prefetch::policy::sizes;
-use crate::units::{PageIndex, Pages};
+use foreread_core::prefetch::sizes;
+use foreread_core::prefetch::{
+    Ask, CustomPolicy, Decision, Pattern, Residency, StreamState, Trigger, Window, WindowLimits,
+};
+use foreread_core::units::{PageIndex, Pages};
+
+/// The policy `linux-2.6.31`.
+#[derive(Debug)]
+pub(super) struct Linux2_6_31;
+
+impl CustomPolicy for Linux2_6_31 {
+    fn name(&self) -> &'static str {
+        "linux-2.6.31"
+    }
+
+    fn largest(&self, ask: Ask, limits: WindowLimits) -> Pages {
+        largest_when_merged(ask, limits)
+    }
+
+    fn decide(
+        &self,
+        state: &mut StreamState,
+        ask: Ask,
+        limits: WindowLimits,
+        cache: &dyn Residency,
+    ) -> Option<Decision> {
+        decide(state.window, ask, limits, cache)
+    }
+}
 
 /// The first rule that matches decides.
 ///
@@ -23,7 +49,7 @@ pub(super) fn decide(
     last: Window,
     ask: Ask,
     limits: WindowLimits,
-    cache: &impl Residency,
+    cache: &dyn Residency,
 ) -> Option<Decision> {
     let max = limits.max;
     let decision = if ask.page == PageIndex(0) {
@@ -54,7 +80,7 @@ pub(super) fn decide(
 ///
 /// The pages from the marker to the first hole were put there by this reader's own, forgotten
 /// window: their number, plus the current read, shows how large that window was.
-pub(super) fn after_hole(ask: Ask, max: Pages, cache: &impl Residency) -> Option<Window> {
+fn after_hole(ask: Ask, max: Pages, cache: &dyn Residency) -> Option<Window> {
     let start = cache.next_hole(ask.page + Pages(1), max)?;
     debug_assert!(start > ask.page, "a page with a marker is resident");
     let size = sizes::next(start - ask.page + ask.count, max);
@@ -72,7 +98,7 @@ pub(super) fn after_hole(ask: Ask, max: Pages, cache: &impl Residency) -> Option
 /// The pages still resident behind a reader have survived since it passed them, so as many ahead of
 /// it will survive until it arrives. A history that reaches the start of the file was cut off
 /// there, not by eviction, and counts twice.
-fn context(ask: Ask, max: Pages, cache: &impl Residency) -> Option<Window> {
+fn context(ask: Ask, max: Pages, cache: &dyn Residency) -> Option<Window> {
     let mut history = cache.history(ask.page, max);
     if history == Pages::ZERO {
         return None;
@@ -82,6 +108,11 @@ fn context(ask: Ask, max: Pages, cache: &impl Residency) -> Option<Window> {
     }
     let size = sizes::initial(history + ask.count, max);
     Some(Window { start: ask.page, size, async_size: size })
+}
+
+/// Returns the largest window: one of the limit and its successor.
+pub(super) fn largest_when_merged(ask: Ask, limits: WindowLimits) -> Pages {
+    (limits.max + limits.max).max(ask.count)
 }
 
 /// Extends a window by its successor if the reader would meet the marker on the page it is reading:

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use foreread_core::prefetch::{
-    Ask, Decision, Distance, Pattern, Policy, StreamState, Streams, Trigger, Window, WindowLimits,
+    Ask, Decision, Pattern, Policy, StreamState, Streams, Trigger, Window, WindowLimits,
 };
 use foreread_core::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};
 
@@ -64,7 +64,7 @@ impl Bench {
 
     fn markers(&mut self) {
         for (page, before) in PAGES.flat_map(|page| (0..=page).map(move |before| (page, before))) {
-            let weighs = matches!(self.policy, Policy::Thrash2009 | Policy::Thrash2010);
+            let weighs = ["thrash-2009", "thrash-2010"].contains(&self.policy.name());
             if !weighs && ![0, 1, page].contains(&before) {
                 continue;
             }
@@ -114,15 +114,7 @@ impl Bench {
     fn compare(&mut self, last: Window, ask: Ask, max: u64, around: (u64, u64, bool)) {
         let every = match self.policy {
             Policy::Linux6 => &[0, 4, 16][..],
-            Policy::None
-            | Policy::Linux2_6_28
-            | Policy::Linux2_6_31
-            | Policy::Thrash2009
-            | Policy::Thrash2010
-            | Policy::Fixed
-            | Policy::Distance
-            | Policy::Adaptive
-            | Policy::Custom(_) => {
+            Policy::None | Policy::Adaptive | Policy::Custom(_) => {
                 let turn = usize::try_from(self.cases % 3).unwrap();
                 &[0, 4, 16][turn..=turn]
             }
@@ -134,10 +126,14 @@ impl Bench {
             let limits = WindowLimits { max: Pages(max), io_pages: Pages(*io_pages) };
             let around = Around::new(self.policy, limits, ask, before, ahead, elsewhere);
             let is_resident = |page| around.is_resident(page);
-            let distances = [(0, 0), (1, 5), (3, 0), (7, 8), (32, 1)];
+            let distances = [[0, 0], [1, 5], [3, 0], [7, 8], [32, 1]];
             let distance = distances[usize::try_from(self.cases % 5).unwrap()];
-            for has_thrashed in [false, true] {
-                let state = state_of(last, has_thrashed, distance);
+            let memories = match self.policy.name() {
+                "thrash-2010" => &[[0, 0], [1, 0]][..],
+                _ => &[distance],
+            };
+            for memory in memories {
+                let state = state_of(last, *memory);
                 let (mut asked, mut known) = (state, state);
                 let streams = &mut Streams::default();
                 let got = self.policy.decide(&mut asked, streams, ask, limits, &around);
@@ -146,9 +142,6 @@ impl Bench {
                 assert_eq!((got, asked), (want, known), "{}", at());
                 self.cases += 1;
                 self.note(got);
-                if self.policy != Policy::Thrash2010 {
-                    break;
-                }
             }
         }
     }
@@ -198,14 +191,12 @@ pub(super) fn marked_at(page: u64) -> Window {
     window(start, 4, 4 - (page - start))
 }
 
-/// Returns a stream whose last window was also the last one it requested.
-pub(super) fn state_of(
-    last: Window,
-    has_thrashed: bool,
-    (ahead, holds): (u64, u64),
-) -> StreamState {
-    let distance = Distance { ahead: Pages(ahead), holds: Pages(holds) };
-    StreamState { window: last, fetched: last, has_thrashed, distance, ..StreamState::default() }
+/// Returns a stream whose last window was also the last one it requested, with the first entries of
+/// its policy's memory.
+pub(super) fn state_of(last: Window, memory: [u64; 2]) -> StreamState {
+    let [first, second] = memory;
+    let memory = [first, second, 0, 0, 0, 0, 0, 0];
+    StreamState { window: last, fetched: last, memory, ..StreamState::default() }
 }
 
 pub(super) fn window(start: u64, size: u64, async_size: u64) -> Window {

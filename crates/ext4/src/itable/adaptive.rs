@@ -2,11 +2,10 @@
 //!
 //! Memory is bounded by [`Adaptive::MEMORY_BYTES`]. Design, measured tables: docs/design/itable.md.
 
-use core::ops::Range;
+use std::ops::Range;
 
 use super::record::{CLASSES, ItableCounts, REACH, Records, Side, class_end, class_of};
 use super::{BlockIndex, InodeTable};
-use crate::device_model::DeviceModel;
 
 /// Read cost of a device: a request of n bytes takes `fixed_ns + n x ns_per_byte`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,17 +84,12 @@ impl Cost {
     /// ratio of the two matters.
     pub const UNKNOWN: Self = Self { fixed_ns: 65536.0, ns_per_byte: 1.0 };
 
-    /// Returns the cost from a device's model.
+    /// Returns the cost that was measured on a device. Without the cost of a KiB, all requests were
+    /// of one size and the fixed part of their cost is unknown.
     #[must_use]
-    pub fn of_model(model: Option<DeviceModel>) -> Self {
-        let Some(DeviceModel { per_request_ns, per_kib_ns, .. }) = model else {
-            return Self::UNKNOWN;
-        };
-        match per_kib_ns {
-            Some(ns) => Self { fixed_ns: per_request_ns, ns_per_byte: ns / 1024.0 },
-            // All requests were of one size, so the fixed part of their cost is unknown.
-            None => Self::UNKNOWN,
-        }
+    pub fn measured(per_request_ns: f64, per_kib_ns: Option<f64>) -> Self {
+        per_kib_ns
+            .map_or(Self::UNKNOWN, |ns| Self { fixed_ns: per_request_ns, ns_per_byte: ns / 1024.0 })
     }
 
     /// Returns the chance of a later use at which reading a block along breaks even.

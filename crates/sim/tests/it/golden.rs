@@ -6,13 +6,15 @@
 //! publications and from their rules on one stream. tests/golden/nfsd.trace was printed by a real
 //! kernel in 2009 while it served a file over NFS.
 
-use crate::common;
+use crate::plain_cache;
 
 use std::collections::BTreeMap;
 
-use common::{PlainPages, PlainStream};
 use foreread_core::prefetch::{Decided, Decision, Pattern, Policy, Rules};
 use foreread_core::units::{ByteCount, Pages};
+use foreread_sim::policy;
+use foreread_sim::rival_policy::find;
+use plain_cache::{PlainPages, PlainStream};
 
 /// One read: its stream, position and length in bytes.
 type Read = (usize, u64, u64);
@@ -103,8 +105,8 @@ fn every_decision_of_three_kernels_is_reproduced() {
     assert_eq!(rows.values().map(Vec::len).sum::<usize>(), 404, "rows are missing");
     for ((name, version), want) in &rows {
         let policy = match version.as_str() {
-            "A" => Policy::Linux2_6_28,
-            "B" => Policy::Linux2_6_31,
+            "A" => policy::LINUX_2_6_28,
+            "B" => policy::LINUX_2_6_31,
             "D" => Policy::Linux6,
             _ => panic!("no policy for version {version}"),
         };
@@ -130,7 +132,7 @@ fn the_nfsd_trace_of_2009_is_reproduced_line_for_line() {
         .lines()
         .filter(|line| !line.starts_with('#'))
         .collect();
-    for policy in [Policy::Linux2_6_28, Policy::Linux2_6_31, Policy::Linux6, Policy::Adaptive] {
+    for policy in [policy::LINUX_2_6_28, policy::LINUX_2_6_31, Policy::Linux6, Policy::Adaptive] {
         let trace = scenario("T0").run(policy);
         let got: Vec<String> = trace.iter().map(|(_, line, _)| line.to_string()).collect();
         assert_eq!(got[..want.len()], want, "{}", policy.name());
@@ -152,7 +154,7 @@ fn the_policies_of_no_kernel_decide_as_published() {
         let mut pages = PlainPages::default();
         pages.resident.extend(Some(resident).filter(|text| !text.is_empty()).map_or(0..0, range));
         pages.markers.extend(Some(mark).filter(|text| !text.is_empty()).map(number));
-        let mut stream = PlainStream::new(Policy::from_name(policy).unwrap(), number(max));
+        let mut stream = PlainStream::new(find(policy).unwrap(), number(max));
         let (first, count) = reads.split_once('+').unwrap();
         let firsts =
             if first.contains("..") { range(first) } else { number(first)..number(first) + 1 };
@@ -172,7 +174,7 @@ fn twenty_six_pages_of_history_and_twelve_ahead_bring_fourteen_new_ones() {
     let mut pages = PlainPages::default();
     pages.resident.extend(0..39);
     pages.markers.insert(26);
-    let mut stream = PlainStream::new(Policy::Thrash2009, 32);
+    let mut stream = PlainStream::new(policy::THRASH_2009, 32);
     let trace: Vec<String> =
         stream.read(&mut pages, 26, 1).iter().map(|(line, _)| line.to_string()).collect();
     assert_eq!(trace, ["context(req=26+1, ra=39+14-14, async=1) = 14"]);
@@ -180,7 +182,7 @@ fn twenty_six_pages_of_history_and_twelve_ahead_bring_fourteen_new_ones() {
 
 #[test]
 fn a_window_of_no_pages_reads_each_miss_and_nothing_ahead() {
-    for policy in Policy::ALL {
+    for policy in policy::ALL {
         let mut pages = PlainPages::default();
         let mut stream = PlainStream::new(policy, 0);
         stream.read(&mut pages, 0, 3);
@@ -193,7 +195,7 @@ fn a_window_of_no_pages_reads_each_miss_and_nothing_ahead() {
 
 #[test]
 fn random_reads_bring_what_they_ask_for_and_nothing_more() {
-    for policy in Policy::ALL {
+    for policy in policy::ALL {
         let mut pages = PlainPages::default();
         let mut stream = PlainStream::new(policy, 32);
         for page in [500, 9, 77, 1000, 250] {
@@ -226,8 +228,8 @@ fn with_rules(policy: Policy, max: u64, file: u64, rules: Rules, reads: &[(u64, 
 fn a_reader_that_goes_backwards_has_windows_that_grow_as_published() {
     let rules = Rules { backwards: true, ..Rules::default() };
     // To thrash-2010, a missing page just before the last read is a lost one.
-    let has_rule = |policy: &Policy| ![Policy::None, Policy::Thrash2010].contains(policy);
-    for policy in Policy::ALL.into_iter().filter(has_rule) {
+    let has_rule = |policy: &Policy| ![Policy::None, policy::THRASH_2010].contains(policy);
+    for policy in policy::ALL.into_iter().filter(has_rule) {
         let of = |reads: &[(u64, u64)]| with_rules(policy, 1920, 1 << 20, rules, reads);
         let eights: Vec<_> = (0..=1250).rev().map(|i| (8 * i, 8)).collect();
         assert_eq!(
@@ -260,7 +262,7 @@ fn a_reader_that_goes_backwards_has_windows_that_grow_as_published() {
 #[test]
 fn a_window_takes_a_small_rest_of_the_file_along() {
     let rules = Rules { snap_eof: true, ..Rules::default() };
-    for policy in [Policy::Linux2_6_28, Policy::Linux2_6_31, Policy::Linux6, Policy::Adaptive] {
+    for policy in [policy::LINUX_2_6_28, policy::LINUX_2_6_31, Policy::Linux6, Policy::Adaptive] {
         let of = |max, file, reads: &[_]| with_rules(policy, max, file, rules, reads);
         let name = policy.name();
         assert_eq!(of(32, 5, &[(0, 1)]), "0+5", "{name}: one read of 20 KiB");
@@ -290,7 +292,7 @@ fn a_look_at_the_start_after_a_seek_is_no_stream() {
         }
         lines.into_iter().map(|(line, _)| line.to_string()).collect::<Vec<_>>()
     };
-    for policy in [Policy::Linux2_6_28, Policy::Linux2_6_31, Policy::Linux6, Policy::Adaptive] {
+    for policy in [policy::LINUX_2_6_28, policy::LINUX_2_6_31, Policy::Linux6, Policy::Adaptive] {
         let mut usual = vec![
             "initial0(req=0+1, ra=0+4-3, async=0) = 4",
             "subsequent(req=1+4, ra=4+8-8, async=1) = 8",

@@ -95,27 +95,26 @@ pub(crate) fn decide(
         is_resident,
     };
     let is_marker = ask.trigger == Trigger::Marker;
-    let answer = match policy {
-        Policy::None => (!is_marker).then_some((Pattern::Random, q.page, q.count, 0)),
-        Policy::Linux2_6_28 => q.linux_2_6_28(is_marker),
-        Policy::Linux2_6_31 => q.linux_2_6_31(is_marker),
-        Policy::Thrash2009 => q.thrash_2009(is_marker),
-        Policy::Thrash2010 => q.thrash_2010(is_marker, state),
-        Policy::Fixed => q.fixed(is_marker),
-        Policy::Distance => q.distance(is_marker, ask.has_waited, state),
-        Policy::Adaptive => unreachable!("it looks at no window: adaptive.rs"),
-        Policy::Custom(_) => unreachable!("Policy::ALL has none from outside"),
-        Policy::Linux6 if q.max == 0 => {
+    let answer = match policy.name() {
+        "none" => (!is_marker).then_some((Pattern::Random, q.page, q.count, 0)),
+        "linux-2.6.28" => q.linux_2_6_28(is_marker),
+        "linux-2.6.31" => q.linux_2_6_31(is_marker),
+        "thrash-2009" => q.thrash_2009(is_marker),
+        "thrash-2010" => q.thrash_2010(is_marker, state),
+        "fixed" => q.fixed(is_marker),
+        "distance" => q.distance(is_marker, ask.has_waited, state),
+        "linux-6" if q.max == 0 => {
             // Read-ahead is off: a missing page is still read alone; a marker brings nothing.
             (!is_marker).then_some((Pattern::Random, q.page, 1, 0))
         }
-        Policy::Linux6 => {
+        "linux-6" => {
             let io_pages = int(limits.io_pages.0);
             if q.count > q.max && io_pages > q.max {
                 q.max = q.count.min(io_pages);
             }
             if is_marker { q.linux_6_marker() } else { Some(q.linux_6_miss()) }
         }
+        name => unreachable!("{name} decides by more than a window"),
     };
     answer.map(|(pattern, start, size, async_size)| {
         let [start, size, async_size] =
@@ -344,14 +343,7 @@ pub(crate) fn marker(policy: Policy, window: Window, end: u64) -> Option<u64> {
     let (start, size) = (int(window.start.0), int(window.size.0));
     let read = size.min(int(end) - start).max(0);
     let index = match policy {
-        Policy::None
-        | Policy::Linux2_6_28
-        | Policy::Linux2_6_31
-        | Policy::Thrash2009
-        | Policy::Thrash2010
-        | Policy::Fixed
-        | Policy::Distance
-        | Policy::Custom(_) => size,
+        Policy::None | Policy::Custom(_) => size,
         Policy::Linux6 => read,
         // A window that reaches the end has nothing behind it.
         Policy::Adaptive if read < size || start + size == int(end) => return None,

@@ -7,8 +7,8 @@
 //!                             ^ read for another miss                   read before, and used
 //! ```
 
-use alloc::collections::VecDeque;
-use core::ops::Range;
+use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::BlockIndex;
 

@@ -20,6 +20,7 @@ use foreread_core::prefetch::{
     WindowLimits,
 };
 use foreread_core::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};
+use foreread_sim::policy;
 use model::{Around, Sheet, int};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -34,12 +35,12 @@ fn none_is_what_the_model_says_in_every_small_case() {
 fn linux_2_6_28_is_what_the_model_says_in_every_small_case() {
     use Pattern::{Initial, Initial0, Interleaved, Oversize, Random, Subsequent};
     let patterns = [Initial0, Initial, Oversize, Subsequent, Interleaved, Random];
-    every_small_case(Policy::Linux2_6_28, &patterns);
+    every_small_case(policy::LINUX_2_6_28, &patterns);
 }
 
 #[test]
 fn linux_2_6_31_is_what_the_model_says_in_every_small_case() {
-    every_small_case(Policy::Linux2_6_31, &EVERY_PATTERN);
+    every_small_case(policy::LINUX_2_6_31, &EVERY_PATTERN);
 }
 
 #[test]
@@ -49,20 +50,20 @@ fn linux_6_is_what_the_model_says_in_every_small_case() {
 
 #[test]
 fn thrash_2009_is_what_the_model_says_in_every_small_case() {
-    every_small_case(Policy::Thrash2009, &EVERY_PATTERN);
+    every_small_case(policy::THRASH_2009, &EVERY_PATTERN);
 }
 
 #[test]
 fn thrash_2010_is_what_the_model_says_in_every_small_case() {
     use Pattern::{Context, Initial, Initial0, Oversize, Random, Thrash};
     let patterns = [Initial0, Initial, Oversize, Context, Thrash, Random];
-    every_small_case(Policy::Thrash2010, &patterns);
+    every_small_case(policy::THRASH_2010, &patterns);
 }
 
 #[test]
 fn fixed_and_distance_are_what_the_model_says_in_every_small_case() {
     use Pattern::{Initial, Initial0, Interleaved, Random, Subsequent};
-    for policy in [Policy::Fixed, Policy::Distance] {
+    for policy in [policy::FIXED, policy::DISTANCE] {
         every_small_case(policy, &[Initial0, Initial, Subsequent, Interleaved, Random]);
     }
 }
@@ -81,16 +82,16 @@ const EVERY_PATTERN: [Pattern; 7] = [
 /// The policies that decide from a stream's last window; `adaptive` has its own test file.
 const BY_WINDOW: [Policy; 8] = [
     Policy::None,
-    Policy::Fixed,
-    Policy::Linux2_6_28,
-    Policy::Linux2_6_31,
-    Policy::Thrash2009,
-    Policy::Thrash2010,
+    policy::FIXED,
+    policy::LINUX_2_6_28,
+    policy::LINUX_2_6_31,
+    policy::THRASH_2009,
+    policy::THRASH_2010,
     Policy::Linux6,
-    Policy::Distance,
+    policy::DISTANCE,
 ];
 
-const LINUXES: [Policy; 3] = [Policy::Linux2_6_28, Policy::Linux2_6_31, Policy::Linux6];
+const LINUXES: [Policy; 3] = [policy::LINUX_2_6_28, policy::LINUX_2_6_31, Policy::Linux6];
 
 /// Published first windows: the largest window allowed, then the sizes for reads of 1, 2, 3-4, 5-8,
 /// 9-16, 17-32, 33-64 and more pages.
@@ -157,7 +158,7 @@ fn next_size(policy: Policy, size: u64, max: u64, expected: u64) -> u64 {
 fn decide_empty(policy: Policy, last: Window, ask: Ask, max: u64) -> Decision {
     let limits = WindowLimits { max: Pages(max), io_pages: Pages::ZERO };
     let around = Around::new(policy, limits, ask, 0, 0, false);
-    let state = &mut state_of(last, false, (0, 0));
+    let state = &mut state_of(last, [0, 0]);
     policy.decide(state, &mut Streams::default(), ask, limits, &around).expect("a decision")
 }
 
@@ -168,7 +169,7 @@ fn markers_are_counted_in_the_whole_window_or_back_from_the_end_of_the_file() {
     {
         for async_size in 0..=size {
             let window = window(start, size, async_size);
-            for policy in Policy::ALL {
+            for policy in policy::ALL {
                 let got = policy.marker(window, PageIndex(end));
                 let want = model::marker(policy, window, end);
                 assert_eq!(got, want.map(PageIndex), "{} {window:?} end {end}", policy.name());
@@ -202,7 +203,7 @@ fn walks_are_those_of_the_model_for_every_read_of_every_tiny_file() {
                 let prev_pos = previous_ends(first)[if code % 2 == 0 { 0 } else { 4 }];
                 let reader = reader(policy, limits, prev_pos, PageIndex(end));
                 for window in [unopened(), marked_at(first)] {
-                    Pair { state: state_of(window, false, (0, 0)), sheet: sheet.clone() }
+                    Pair { state: state_of(window, [0, 0]), sheet: sheet.clone() }
                         .read(&reader, first, count);
                     walks += 1;
                 }
@@ -219,7 +220,11 @@ proptest! {
     fn large_numbers_change_no_rule((last, ask, limits, before, ahead) in question()) {
         for policy in BY_WINDOW {
             let around = Around::new(policy, limits, ask, before, ahead, true);
-            let mut state = state_of(last, limits.io_pages.0 % 2 == 1, (ahead, before));
+            let memory = match policy.name() {
+                "thrash-2010" => [limits.io_pages.0 % 2, 0],
+                _ => [ahead, before],
+            };
+            let mut state = state_of(last, memory);
             let mut known = state;
             let got = policy.decide(&mut state, &mut Streams::default(), ask, limits, &around);
             let want =
@@ -231,25 +236,26 @@ proptest! {
     #[test]
     fn windows_are_no_larger_than_allowed((last, ask, limits, before, ahead) in question()) {
         let io_pages = limits.io_pages.min(ask.count);
-        for policy in Policy::ALL {
+        for policy in policy::ALL {
             let around = Around::new(policy, limits, ask, before, ahead, true);
-            let mut state = state_of(last, before % 2 == 1, (ahead, before));
+            let memory = match policy.name() {
+                "thrash-2010" => [before % 2, 0],
+                _ => [ahead, before],
+            };
+            let mut state = state_of(last, memory);
             let streams = &mut Streams::default();
             let decision = policy.decide(&mut state, streams, ask, limits, &around);
             let Some(Decision { pattern, window }) = decision else { continue };
             prop_assert!(window.async_size <= window.size);
-            match policy {
-                Policy::None => prop_assert_eq!(window.size, ask.count),
-                Policy::Custom(_) => unreachable!("Policy::ALL has none from outside"),
-                Policy::Linux2_6_28 => prop_assert!(window.size <= limits.max),
-                Policy::Fixed | Policy::Distance | Policy::Thrash2010
-                    if pattern == Pattern::Random =>
-                {
+            match policy.name() {
+                "none" => prop_assert_eq!(window.size, ask.count),
+                "linux-2.6.28" => prop_assert!(window.size <= limits.max),
+                "fixed" | "distance" | "thrash-2010" if pattern == Pattern::Random => {
                     prop_assert_eq!(window.size, ask.count);
                 }
-                Policy::Fixed | Policy::Distance => prop_assert!(window.size <= limits.max),
+                "fixed" | "distance" => prop_assert!(window.size <= limits.max),
                 // A window whose first page would be its marker is joined with the next one.
-                Policy::Linux2_6_31 | Policy::Thrash2009 | Policy::Thrash2010 => {
+                "linux-2.6.31" | "thrash-2009" | "thrash-2010" => {
                     let is_joined = window.start == ask.page && window.size > limits.max;
                     let (first, second) = (window.size - window.async_size, window.async_size);
                     let largest = if is_joined { first.max(second) } else { window.size };
@@ -257,15 +263,16 @@ proptest! {
                 }
                 // A large read may be one request of the device, and a window keeps its size. With
                 // read-ahead off, a page is still read.
-                Policy::Linux6 => {
+                "linux-6" => {
                     let kept = if pattern == Pattern::Subsequent { last.size } else { Pages(1) };
                     prop_assert!(window.size <= limits.max.max(io_pages).max(kept));
                 }
-                Policy::Adaptive => {
+                "adaptive" => {
                     let read_end = ask.page + ask.count;
                     let beyond = window.end().0.saturating_sub(read_end.max(window.start).0);
                     prop_assert!(Pages(beyond) <= limits.max);
                 }
+                name => unreachable!("{name} is none of policy::ALL"),
             }
         }
     }
@@ -276,27 +283,27 @@ proptest! {
     fn thrash_2010_has_never_more_ahead_than_behind(
         (last, ask, limits, before, ahead) in question(),
     ) {
-        let around = Around::new(Policy::Thrash2010, limits, ask, before, ahead, true);
-        let mut state = state_of(last, true, (0, 0));
+        let around = Around::new(policy::THRASH_2010, limits, ask, before, ahead, true);
+        let mut state = state_of(last, [1, 0]);
         let streams = &mut Streams::default();
-        let decision = Policy::Thrash2010.decide(&mut state, streams, ask, limits, &around);
+        let decision = policy::THRASH_2010.decide(&mut state, streams, ask, limits, &around);
         if let Some(Decision { pattern: Pattern::Context, window }) = decision {
             let behind = if before == ask.page.0 { 2 * before } else { before };
             prop_assert!(window.start - ask.page < Pages(behind));
             let least = window.start + Pages(4).min(limits.max);
             prop_assert!(window.end() <= least.max(ask.page + Pages(behind)));
         }
-        prop_assert!(state.has_thrashed, "once and for all");
+        prop_assert_eq!(state.memory[0], 1, "once and for all");
     }
 
     #[test]
     fn thrash_2009_has_never_more_ahead_than_behind_and_one(
         (last, ask, limits, before, ahead) in question(),
     ) {
-        let around = Around::new(Policy::Thrash2009, limits, ask, before, ahead, true);
+        let around = Around::new(policy::THRASH_2009, limits, ask, before, ahead, true);
         // With no history, another policy decides.
-        let (state, streams) = (&mut state_of(last, false, (0, 0)), &mut Streams::default());
-        if let Some(decision) = Policy::Thrash2009.decide(state, streams, ask, limits, &around)
+        let (state, streams) = (&mut state_of(last, [0, 0]), &mut Streams::default());
+        if let Some(decision) = policy::THRASH_2009.decide(state, streams, ask, limits, &around)
             && before > 0
         {
             prop_assert!(decision.window.end() - ask.page <= Pages(before + 1));
@@ -353,7 +360,7 @@ proptest! {
     /// has reached it.
     #[test]
     fn a_walk_takes_every_page_of_a_long_read_from_any_cache(
-        policy in proptest::sample::select(Policy::ALL.to_vec()),
+        policy in proptest::sample::select(policy::ALL.to_vec()),
         max in 0..300_u64,
         pages in proptest::collection::vec((any::<bool>(), any::<bool>()), 1..2500),
         (first, count) in (0..2500_u64, 1..=2000_u64),

@@ -1,8 +1,7 @@
 //! The policies of no released kernel, as slow and obvious as possible, without rules from the
 //! core.
 
-use foreread_core::prefetch::{Distance, Pattern, StreamState};
-use foreread_core::units::Pages;
+use foreread_core::prefetch::{Pattern, StreamState};
 
 use super::model::{Answer, Question, init, int, next};
 
@@ -12,7 +11,7 @@ impl Question<'_> {
         if self.max == 0 {
             return None;
         }
-        if !state.has_thrashed {
+        if state.memory[0] == 0 {
             let is_large = self.count > self.max;
             let is_sequential_miss = !is_marker && self.follows(self.previous_page());
             if self.page == 0 || is_large || is_sequential_miss {
@@ -23,7 +22,7 @@ impl Question<'_> {
         if survives == 0 && !is_marker {
             let (start, size) = (int(state.fetched.start.0), int(state.fetched.size.0));
             if (start - size..start + size).contains(&self.page) {
-                state.has_thrashed = true;
+                state.memory[0] = 1;
                 let size = (size / 2).max(MIN).min(self.max);
                 return Some((Pattern::Thrash, self.page, size, 0));
             }
@@ -91,7 +90,7 @@ impl Question<'_> {
         } else {
             return Some((Pattern::Random, self.page, self.count, 0));
         };
-        let (mut ahead, mut holds) = (int(state.distance.ahead.0), int(state.distance.holds.0));
+        let (mut ahead, mut holds) = (int(state.memory[0]), int(state.memory[1]));
         if has_waited {
             (ahead, holds) = (2 * ahead, self.max);
         } else {
@@ -101,8 +100,7 @@ impl Question<'_> {
             holds = (holds - self.size).max(0);
         }
         ahead = ahead.max(1).min(self.max);
-        let pages = |number: i64| Pages(u64::try_from(number).unwrap());
-        state.distance = Distance { ahead: pages(ahead), holds: pages(holds) };
+        state.memory[..2].copy_from_slice(&[ahead, holds].map(i64::cast_unsigned));
         Some((pattern, start, size, ahead.min(size)))
     }
 

@@ -2,12 +2,33 @@
 //!
 //! Windows grow as with linux-6. The policy uses neither history nor memory shares.
 
-use super::linux_6::follows_previous_read;
-use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
-use crate::prefetch::policy::sizes;
-use crate::prefetch::stream_state::Distance;
-use crate::prefetch::stream_state::StreamState;
-use crate::units::{PageIndex, Pages};
+use foreread_core::prefetch::sizes;
+use foreread_core::prefetch::{
+    Ask, CustomPolicy, Decision, Pattern, Residency, StreamState, Trigger, Window, WindowLimits,
+};
+use foreread_core::units::{PageIndex, Pages};
+
+use super::continues;
+
+/// The policy `distance`.
+#[derive(Debug)]
+pub(super) struct Distance;
+
+impl CustomPolicy for Distance {
+    fn name(&self) -> &'static str {
+        "distance"
+    }
+
+    fn decide(
+        &self,
+        state: &mut StreamState,
+        ask: Ask,
+        limits: WindowLimits,
+        cache: &dyn Residency,
+    ) -> Option<Decision> {
+        decide(state, ask, limits, cache)
+    }
+}
 
 /// The first rule that matches decides.
 ///
@@ -22,11 +43,11 @@ use crate::units::{PageIndex, Pages};
 /// It keeps two numbers: the size of a request suits the device and always grows; the distance
 /// suits the reader and grows only on a stall. A reader with a fast enough device holds no more
 /// memory than necessary.
-pub(super) fn decide(
+fn decide(
     state: &mut StreamState,
     ask: Ask,
     limits: WindowLimits,
-    cache: &impl Residency,
+    cache: &dyn Residency,
 ) -> Option<Decision> {
     let (max, last) = (limits.max, state.window);
     let goes_on = last.size > Pages::ZERO && (last.start..=last.end()).contains(&ask.page);
@@ -35,7 +56,7 @@ pub(super) fn decide(
     let (pattern, start, size) = match ask.trigger {
         Trigger::Miss if ask.page == PageIndex(0) => (Pattern::Initial0, ask.page, first),
         Trigger::Miss if goes_on => (Pattern::Subsequent, ask.page, next),
-        Trigger::Miss if follows_previous_read(ask) => (Pattern::Initial, ask.page, first),
+        Trigger::Miss if continues(ask) => (Pattern::Initial, ask.page, first),
         Trigger::Miss => return Some(Decision::random(ask, ask.count)),
         Trigger::Marker if last.marker() == Some(ask.page) => {
             (Pattern::Subsequent, last.end(), next)
@@ -45,13 +66,30 @@ pub(super) fn decide(
             (Pattern::Interleaved, hole, sizes::next(hole - ask.page + ask.count, max))
         }
     };
-    state.distance = state.distance.after(ask.has_waited, last.size, max);
-    debug_assert!(state.distance.ahead <= max, "a distance is no longer than a window");
-    let async_size = state.distance.ahead.min(size);
+    let Kept { ahead, holds } = Kept::of(state).after(ask.has_waited, last.size, max);
+    debug_assert!(ahead <= max, "a distance is no longer than a window");
+    [state.memory[AHEAD], state.memory[HOLDS]] = [ahead.0, holds.0];
+    let async_size = ahead.min(size);
     Some(Decision { pattern, window: Window { start, size, async_size } })
 }
 
-impl Distance {
+/// A stream's prefetch distance; zeros before its first window.
+struct Kept {
+    /// Pages still ahead when the next window is requested.
+    ahead: Pages,
+    /// Pages to read without a stall before the distance shrinks.
+    holds: Pages,
+}
+
+/// Entries of the stream's memory.
+const AHEAD: usize = 0;
+const HOLDS: usize = 1;
+
+impl Kept {
+    const fn of(state: &StreamState) -> Self {
+        Self { ahead: Pages(state.memory[AHEAD]), holds: Pages(state.memory[HOLDS]) }
+    }
+
     /// Returns the distance after `read` pages.
     ///
     /// ```text

@@ -104,17 +104,17 @@ impl Around {
         elsewhere: bool,
     ) -> Self {
         let (max, io_pages) = (limits.max.0, limits.io_pages.0.min(ask.count.0));
-        let reach = match policy {
-            Policy::None => (0, 0),
-            Policy::Custom(_) => unreachable!("Policy::ALL has none from outside"),
-            Policy::Linux2_6_28 | Policy::Fixed | Policy::Distance => (0, max + 1),
+        let reach = match policy.name() {
+            "none" => (0, 0),
+            "linux-2.6.28" | "fixed" | "distance" => (0, max + 1),
             // The marker goes on the first missing page behind the read.
-            Policy::Adaptive => (max, ask.count.0 + max + 1),
-            Policy::Linux2_6_31 => (max, max + 1),
-            Policy::Thrash2009 => (2 * max, max + 1),
-            Policy::Thrash2010 => (8 * max, max + 1),
+            "adaptive" => (max, ask.count.0 + max + 1),
+            "linux-2.6.31" => (max, max + 1),
+            "thrash-2009" => (2 * max, max + 1),
+            "thrash-2010" => (8 * max, max + 1),
             // One page less of history than a window: windows of one page find no stream by it.
-            Policy::Linux6 => (max.max(io_pages).saturating_sub(1), max.max(io_pages) + 1),
+            "linux-6" => (max.max(io_pages).saturating_sub(1), max.max(io_pages) + 1),
+            name => unreachable!("{name} is none of policy::ALL"),
         };
         Self { page: ask.page.0, before, ahead, elsewhere, reach }
     }

@@ -2,9 +2,32 @@
 //!
 //! There is no ramp and no history, and memory does not limit the window.
 
-use super::linux_6::follows_previous_read;
-use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
-use crate::units::{PageIndex, Pages};
+use foreread_core::prefetch::{
+    Ask, CustomPolicy, Decision, Pattern, Residency, StreamState, Trigger, Window, WindowLimits,
+};
+use foreread_core::units::{PageIndex, Pages};
+
+use super::continues;
+
+/// The policy `fixed`.
+#[derive(Debug)]
+pub(super) struct Fixed;
+
+impl CustomPolicy for Fixed {
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+
+    fn decide(
+        &self,
+        state: &mut StreamState,
+        ask: Ask,
+        limits: WindowLimits,
+        cache: &dyn Residency,
+    ) -> Option<Decision> {
+        decide(state.window, ask, limits, cache)
+    }
+}
 
 /// The first rule that matches decides.
 ///
@@ -22,19 +45,14 @@ use crate::units::{PageIndex, Pages};
 /// ```
 ///
 /// The behaviour of a program that only knows how many bytes to read ahead.
-pub(super) fn decide(
-    last: Window,
-    ask: Ask,
-    limits: WindowLimits,
-    cache: &impl Residency,
-) -> Option<Decision> {
+fn decide(last: Window, ask: Ask, limits: WindowLimits, cache: &dyn Residency) -> Option<Decision> {
     let size = limits.max;
     debug_assert!(size > Pages::ZERO, "switched off, no window is decided");
     let goes_on = last.size > Pages::ZERO && ask.page == last.end();
     let (pattern, start) = match ask.trigger {
         Trigger::Miss if ask.page == PageIndex(0) => (Pattern::Initial0, ask.page),
         Trigger::Miss if goes_on => (Pattern::Subsequent, ask.page),
-        Trigger::Miss if follows_previous_read(ask) => (Pattern::Initial, ask.page),
+        Trigger::Miss if continues(ask) => (Pattern::Initial, ask.page),
         Trigger::Miss => return Some(Decision::random(ask, ask.count)),
         Trigger::Marker if last.marker() == Some(ask.page) => (Pattern::Subsequent, last.end()),
         Trigger::Marker => (Pattern::Interleaved, cache.next_hole(ask.page + Pages(1), size)?),

@@ -6,9 +6,34 @@
 
 use super::linux_2_6_28::follows_previous_read;
 use super::{linux_2_6_28, linux_2_6_31};
-use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
-use crate::prefetch::stream_state::StreamState;
-use crate::units::{PageIndex, Pages};
+use foreread_core::prefetch::{
+    Ask, CustomPolicy, Decision, Pattern, Residency, StreamState, Trigger, Window, WindowLimits,
+};
+use foreread_core::units::{PageIndex, Pages};
+
+/// The policy `thrash-2010`.
+#[derive(Debug)]
+pub(super) struct Thrash2010;
+
+impl CustomPolicy for Thrash2010 {
+    fn name(&self) -> &'static str {
+        "thrash-2010"
+    }
+
+    fn largest(&self, ask: Ask, limits: WindowLimits) -> Pages {
+        linux_2_6_31::largest_when_merged(ask, limits)
+    }
+
+    fn decide(
+        &self,
+        state: &mut StreamState,
+        ask: Ask,
+        limits: WindowLimits,
+        cache: &dyn Residency,
+    ) -> Option<Decision> {
+        decide(state, ask, limits, cache)
+    }
+}
 
 /// The first rule that matches decides. A stream that lost a page skips the first three from then
 /// on.
@@ -24,14 +49,14 @@ use crate::units::{PageIndex, Pages};
 ///
 /// The window of a marker never grows from the last one: the resident history shows how much
 /// survives now, the last window how much did before.
-pub(super) fn decide(
+fn decide(
     state: &mut StreamState,
     ask: Ask,
     limits: WindowLimits,
-    cache: &impl Residency,
+    cache: &dyn Residency,
 ) -> Option<Decision> {
     let max = limits.max;
-    if !state.has_thrashed {
+    if state.memory[THRASHED] == 0 {
         let pattern = match ask.trigger {
             _ if ask.page == PageIndex(0) => Some(Pattern::Initial0),
             _ if ask.count > max => Some(Pattern::Oversize),
@@ -50,7 +75,7 @@ pub(super) fn decide(
     }
     let last = state.fetched;
     if last.start <= ask.page + last.size && ask.page < last.end() {
-        state.has_thrashed = true;
+        state.memory[THRASHED] = 1;
         return Some(Decision { pattern: Pattern::Thrash, window: after_a_loss(ask, last, max) });
     }
     Some(Decision::random(ask, ask.count))
@@ -63,7 +88,7 @@ pub(super) fn decide(
 /// ```
 /// Pages already ahead are part of the surviving amount. A history that reaches the start of the
 /// file was cut off there, not by eviction, and counts twice.
-fn context(ask: Ask, history: Pages, max: Pages, cache: &impl Residency) -> Option<Decision> {
+fn context(ask: Ask, history: Pages, max: Pages, cache: &dyn Residency) -> Option<Decision> {
     let start = match ask.trigger {
         Trigger::Miss => ask.page,
         Trigger::Marker => cache.next_hole(ask.page + Pages(1), max)?,
@@ -84,6 +109,9 @@ fn after_a_loss(ask: Ask, last: Window, max: Pages) -> Window {
     let size = Pages(last.size.0 / 2).max(LEAST).min(max);
     Window { start: ask.page, size, async_size: Pages::ZERO }
 }
+
+/// Entry of the stream's memory: not 0 after a page of one of its windows was evicted before use.
+const THRASHED: usize = 0;
 
 /// Windows to look back for history.
 const LOOK_BACK: u64 = 8;

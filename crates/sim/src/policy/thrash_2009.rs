@@ -3,8 +3,34 @@
 //! It ignores the stream's state while the previous page is resident; otherwise it is linux-2.6.31.
 
 use super::linux_2_6_31;
-use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Window, WindowLimits};
-use crate::units::Pages;
+use foreread_core::prefetch::{
+    Ask, CustomPolicy, Decision, Pattern, Residency, StreamState, Window, WindowLimits,
+};
+use foreread_core::units::Pages;
+
+/// The policy `thrash-2009`.
+#[derive(Debug)]
+pub(super) struct Thrash2009;
+
+impl CustomPolicy for Thrash2009 {
+    fn name(&self) -> &'static str {
+        "thrash-2009"
+    }
+
+    fn largest(&self, ask: Ask, limits: WindowLimits) -> Pages {
+        linux_2_6_31::largest_when_merged(ask, limits)
+    }
+
+    fn decide(
+        &self,
+        state: &mut StreamState,
+        ask: Ask,
+        limits: WindowLimits,
+        cache: &dyn Residency,
+    ) -> Option<Decision> {
+        decide(state.window, ask, limits, cache)
+    }
+}
 
 /// ```text
 ///   |<------- reach: 27 ------->|<------- reach: 27 ------->|
@@ -15,12 +41,7 @@ use crate::units::Pages;
 ///
 /// The pages behind `page` have survived since the reader passed them, so as many ahead of it will
 /// survive until the reader arrives. Pages already ahead count.
-pub(super) fn decide(
-    last: Window,
-    ask: Ask,
-    limits: WindowLimits,
-    cache: &impl Residency,
-) -> Option<Decision> {
+fn decide(last: Window, ask: Ask, limits: WindowLimits, cache: &dyn Residency) -> Option<Decision> {
     let max = limits.max;
     let history = cache.history(ask.page, Pages(max.0 * LOOK_BACK));
     if history == Pages::ZERO {

@@ -2,9 +2,31 @@
 //!
 //! Two streams that take turns through one open file always look random.
 
-use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
-use crate::prefetch::policy::sizes;
-use crate::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};
+use foreread_core::prefetch::sizes;
+use foreread_core::prefetch::{
+    Ask, CustomPolicy, Decision, Pattern, Residency, StreamState, Trigger, Window, WindowLimits,
+};
+use foreread_core::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};
+
+/// The policy `linux-2.6.28`.
+#[derive(Debug)]
+pub(super) struct Linux2_6_28;
+
+impl CustomPolicy for Linux2_6_28 {
+    fn name(&self) -> &'static str {
+        "linux-2.6.28"
+    }
+
+    fn decide(
+        &self,
+        state: &mut StreamState,
+        ask: Ask,
+        limits: WindowLimits,
+        cache: &dyn Residency,
+    ) -> Option<Decision> {
+        decide(state.window, ask, limits, cache)
+    }
+}
 
 /// The first rule that matches decides.
 ///
@@ -17,12 +39,7 @@ use crate::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};
 ///
 /// There is no rule for the start of a file: the first read of a fresh stream at page 0 follows
 /// "the page before the first", any later one is random.
-pub(super) fn decide(
-    last: Window,
-    ask: Ask,
-    limits: WindowLimits,
-    cache: &impl Residency,
-) -> Option<Decision> {
+fn decide(last: Window, ask: Ask, limits: WindowLimits, cache: &dyn Residency) -> Option<Decision> {
     let max = limits.max;
     if ask.page != PageIndex(0) && is_expected(last, ask.page) {
         return Some(subsequent(last, max));

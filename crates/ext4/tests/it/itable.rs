@@ -1,11 +1,9 @@
 //! Adaptive inode-table windows: blocks read along in tree walks, single look-ups, and tables that
 //! exceed the cache.
 
-#![cfg(not(loom))]
-
 use std::collections::{BTreeSet, VecDeque};
 
-use foreread_core::itable::{
+use foreread_ext4::itable::{
     Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound, Why,
 };
 
