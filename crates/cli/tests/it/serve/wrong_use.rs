@@ -37,7 +37,7 @@ fn wrong_flags_are_one_line_that_says_what_is_right() {
         (&["--unix", sock, "--scheduler", "cfq"], "deadline, noop"),
         (&["--unix", sock, "--policy", "linux-2.4"], "linux-6"),
         (&["--unix", sock, "--set", "fifo_batch"], "NAME=VALUE"),
-        (&["--unix", sock, "--set", "fifo_batch=many"], "fifo_batch=many: wants a number"),
+        (&["--unix", sock, "--set", "fifo_batch=many"], "fifo_batch=many: must be a number"),
         (&["--unix", sock, "--set", "fifobatch=1"], "no tunable 'fifobatch'; there are "),
         (&["--unix", sock, "--connections", "0"], "1..=65536"),
         (&["--unix", sock, "--requests", "0"], "1..=4096"),
