@@ -152,9 +152,10 @@ impl EngineState {
                     fill(&self.pool, &fills, &from[..usize_of(len)], *pos);
                     driver = self.drive_again();
                     driver.told(id, |path, now| path.filled(now, id));
-                    // Inline, before the ring gets it.
-                    driver = self.do_inline(driver, Ticket::Write(id));
-                    driver.queue_all();
+                    if driver.waiting.has_notification(Ticket::Write(id)) {
+                        // Otherwise the wait starts the requests, and issues a lone one itself.
+                        driver.queue_all();
+                    }
                 }
                 (WriteStep::Act, StepWork::Act(act)) => {
                     drop(driver);
