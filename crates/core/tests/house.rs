@@ -102,6 +102,21 @@ fn integration_tests_are_few_binaries() {
     assert!(binaries.len() <= 35, "{} binaries: {binaries:#?}", binaries.len());
 }
 
+/// A child that a test starts holds the files of all other tests until it executes its program: a
+/// mount is busy, a program that was just written cannot be run.
+#[test]
+fn tests_of_one_process_start_children_one_at_a_time() {
+    let is_shared = |path: &str| {
+        ["cli", "engine", "ext4", "tune"]
+            .iter()
+            .any(|name| path.starts_with(&format!("crates/{name}/tests/it/")))
+    };
+    let starts = |line: &str| line.starts_with("use std::process::") && line.contains("Command");
+    let files = rust().filter(|file| is_shared(&file.path) && file.text.lines().any(starts));
+    let breaches = files.map(|file| format!("{}: use crate::common::Command", file.path));
+    none(&breaches.collect::<Vec<_>>());
+}
+
 #[test]
 fn every_dependency_has_its_reason_in_the_architecture() {
     let architecture = Source::named("ARCHITECTURE.md").expect("ARCHITECTURE.md");

@@ -262,7 +262,6 @@ impl TaskWrites {
     }
 }
 
-/// What is polled in a child waits for no thread.
 /// The calls that read many ranges.
 fn calls_for_ranges(file: &File) -> [(&'static str, bool); 3] {
     let ranges = [0..1, 399 * PAGE as u64..400 * PAGE as u64];
@@ -277,6 +276,7 @@ fn calls_for_ranges(file: &File) -> [(&'static str, bool); 3] {
     ]
 }
 
+/// Polls once. What is polled in a child waits for no thread.
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }

@@ -1,12 +1,12 @@
 //! What is wrong from outside is an error that says what to do: never a panic, a hang, wrong bytes.
 
+use crate::common::Command;
 use crate::recorded;
 
 use std::error::Error;
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::Command;
 
 use foreread::{Engine, EngineError, OpenError, OpenErrorKind, OpenOptions, ReadError};
 use recorded::{Recorded, recorded};

@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "offsets are drawn from words")]
 
 use crate::common;
+use crate::common::Command;
 use crate::mounted;
 use crate::recorded;
 use crate::support;
@@ -11,7 +12,6 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use common::{Need, needs, output, scratch};
 use foreread::{Engine, File, IoBackend, OpenOptions, WriteError};

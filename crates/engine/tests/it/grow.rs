@@ -10,10 +10,10 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, Barrier};
 
 use crate::common;
+use crate::common::Command;
 use crate::recorded;
 use crate::support;
 

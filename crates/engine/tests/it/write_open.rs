@@ -1,9 +1,9 @@
 //! What may be opened for writing, and what is said where it may not.
 
 use std::fs;
-use std::process::Command;
 
 use crate::common;
+use crate::common::Command;
 use crate::recorded;
 use crate::support;
 
