@@ -1,14 +1,14 @@
 //! The demo, as a user runs it: what it prints, what it refuses, what it leaves behind.
 
 use crate::common;
+use crate::common::Command;
 use crate::html::chromium;
 use crate::said;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use common::{Need, copy_program, looks_until, needs};
 use serde_json::Value;

@@ -5,13 +5,14 @@
 //! Never: a device that is not ours; a claim about speed.
 
 use crate::common;
+use crate::common::Command;
 use crate::tree;
 
 use crate::said;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{Need, needs};

@@ -4,12 +4,12 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, ChildStderr, Stdio};
 
 use tempfile::TempDir;
 
 use crate::bucket_server::{BUCKET, BucketServer};
-use crate::common::{Need, looks_until, needs, output, scratch};
+use crate::common::{Command, Need, looks_until, needs, output, scratch};
 use crate::images::pattern;
 use crate::objects::weed::weed;
 use crate::said;
@@ -57,6 +57,7 @@ impl PrefixMount {
 
     /// Ends it as users do; it must end well. What it has said since.
     pub(crate) fn end(mut self) -> String {
+        Command::wait_for_execs();
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         let mut said = String::new();

@@ -1,10 +1,11 @@
 //! `cat`, `ls`, `stat` and `bench` of objects.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
 use crate::bucket_server::BucketServer;
+use crate::common::Command;
 use crate::images::pattern;
 use crate::objects::prefix_mounts::bucket_command;
 use crate::objects::weed::weed;

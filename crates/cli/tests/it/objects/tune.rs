@@ -1,14 +1,14 @@
 //! `foreread tune URL`.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use foreread::Pages;
 use foreread::{LearntCost, LearntDevice};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{looks_until, scratch};
+use crate::common::{Command, looks_until, scratch};
 use crate::faulty_server::{Fault, FaultyServer};
 use crate::images::pattern;
 use crate::objects::weed::weed;

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::common::{Need, needs};
+use crate::common::{Command, Need, needs};
 use crate::said::{data, json, refused, stdout};
 use crate::serve::server::{Place, Server, foreread, printed};
 

@@ -3,9 +3,8 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::process::Command;
 
-use crate::common::{Need, needs};
+use crate::common::{Command, Need, needs};
 use crate::serve::server::{Place, foreread, printed};
 
 /// Exit code 2, nothing on stdout, one line on stderr that contains `hint`.
