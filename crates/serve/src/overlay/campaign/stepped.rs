@@ -111,6 +111,11 @@ impl SimWorld {
         self.seen = (0, 0, 0);
     }
 
+    /// A server is about to take its first request.
+    pub(super) fn open(&mut self) {
+        self.oracle.open(base_stamp);
+    }
+
     /// The server is gone, with all that it had in memory; another one opens the file.
     pub(super) fn restart(&mut self, end: RunEnd) -> Result<(), String> {
         let outcome = self.file.outcome();
@@ -255,7 +260,7 @@ impl BitsFile for SimFile {
             match world.wrong {
                 Wrong::BitsFirst => !is_of_bits,
                 Wrong::BothCopies => is_of_bits,
-                Wrong::Nothing | Wrong::Device(_) | Wrong::DeafToLosses => false,
+                Wrong::Nothing | Wrong::Device(_) | Wrong::DeafToLosses | Wrong::NoRepair => false,
             }
         };
         if is_skipped { Ok(()) } else { self.call(|world| world.file.begin_flush()).map(drop) }
