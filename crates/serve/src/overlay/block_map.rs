@@ -212,8 +212,8 @@ impl BlockMap {
         Ok(())
     }
 
-    /// Saves the bits of blocks that are durable, and no others. Does nothing if some reverted
-    /// since there were so many `reverts`: then the blocks have to be written again.
+    /// Saves the bits of these durable blocks only. No-op if the number of reverts is no longer
+    /// `reverts`, because the blocks must then be written again.
     pub(super) fn save_these(
         &self,
         file: &impl BitsFile,

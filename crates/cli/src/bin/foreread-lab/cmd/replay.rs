@@ -140,7 +140,7 @@ impl AllReplays {
         out.notes(if args.json { &of_json } else { &self.notes })
     }
 
-    /// Notes on options that have another effect than one may expect.
+    /// Returns notes on options with a surprising effect.
     fn notes_of_options(&self, args: &ReplayArgs, means: &[ReplayComparisonRow]) -> Vec<String> {
         let longest = longest_interval(self.series.iter().flatten());
         let mut notes = Vec::from_iter(args.series.note(longest));
