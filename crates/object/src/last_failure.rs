@@ -22,7 +22,7 @@ pub(crate) struct LastFailure {
 #[derive(Clone, Debug)]
 struct LastLine {
     text: String,
-    /// Whether the response was good and its body broke.
+    /// True if the response was good and its body broke.
     is_of_body: bool,
 }
 
@@ -31,9 +31,9 @@ struct LastLine {
 pub(crate) struct PassingFailure {
     /// Pause requested by the store.
     pub(crate) asked: Option<Duration>,
-    /// Whether the server sent an error unrelated to its load.
+    /// True if the server sent an error unrelated to its load.
     pub(crate) is_server_error: bool,
-    /// Whether no connection was made: no address, connection refused, or certificate refused.
+    /// True if no connection was made: no address, connection refused, or certificate refused.
     pub(crate) is_unreached: bool,
 }
 

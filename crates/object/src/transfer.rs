@@ -97,7 +97,7 @@ fn timed_out(object: &ObjectState, request: &RangeRequest) -> ObjectError {
 
 /// Consumer of a range's bytes, in order.
 trait ByteSink {
-    /// Takes the bytes and returns whether it accepts more.
+    /// Takes the bytes. Returns true if it accepts more.
     fn take(&mut self, bytes: &[u8]) -> bool;
 }
 
