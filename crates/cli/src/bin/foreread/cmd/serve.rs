@@ -59,7 +59,7 @@ pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
 
 fn serve(args: &ServeArgs) -> Result<(), Failure> {
     refuse_one_file_twice(args)?;
-    let connections = raise_open_files(args);
+    let connections = raise_open_files(args)?;
     let private = private_folder(args)?;
     let OpenedTarget { engine, file, overlay, recording, new_file } = opened(args)?;
     let range = export_range(args, &file, overlay.as_ref())?;
@@ -164,7 +164,11 @@ fn pid_file(args: &ServeArgs) -> Result<Option<PidFile>, Failure> {
 /// Raises the limit of open files to two for each connection, and returns the number of connections
 /// of each listener for which that is enough. Without the descriptors, a control request could not
 /// be accepted either.
-fn raise_open_files(args: &ServeArgs) -> usize {
+///
+/// # Errors
+///
+/// If this process may not open the files that it needs without any client.
+fn raise_open_files(args: &ServeArgs) -> Result<usize, Failure> {
     let listeners = if args.unix.is_some() && args.port.is_some() { 2 } else { 1 };
     let wanted = 2 * listeners * u64::from(args.connections) + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
@@ -173,8 +177,14 @@ fn raise_open_files(args: &ServeArgs) -> usize {
         let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
     }
     let Some(files) = getrlimit(Resource::Nofile).current.filter(|files| *files < wanted) else {
-        return args.connections as usize;
+        return Ok(args.connections as usize);
     };
+    if files < FILES_MIN {
+        return Err(Failure::WrongUse(format!(
+            "this process may open {files} files, and serve needs {FILES_MIN}: raise the limit \
+             (ulimit -n)"
+        )));
+    }
     let connections = (files.saturating_sub(OTHER_FILES) / (2 * listeners)).max(1);
     let wanted = args.connections;
     let _ = writeln!(
@@ -182,7 +192,7 @@ fn raise_open_files(args: &ServeArgs) -> usize {
         "foreread: --connections {wanted}: {connections} at most, as this process may open {files} \
          files; raise the hard limit (ulimit -Hn) for more"
     );
-    usize::try_from(connections).unwrap_or(usize::MAX)
+    Ok(usize::try_from(connections).unwrap_or(usize::MAX))
 }
 
 /// Creates a directory for the private socket of --run.
@@ -363,3 +373,5 @@ const COMMAND_GRACE: Duration = Duration::from_secs(5);
 /// Other file descriptors: the target, rings, listeners, two for each of sixteen control requests
 /// and of sixteen TCP clients of hosts with few connections, and a reserve.
 const OTHER_FILES: u64 = 128;
+/// Descriptors of the target, the rings, the listeners and one client, and a reserve.
+const FILES_MIN: u64 = 32;
