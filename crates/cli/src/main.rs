@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         Verb::Cat(args) => cmd::cat::run(&args, &mut out),
         Verb::Stat(args) => cmd::stat::run(&args, &mut out),
         Verb::Demo(args) => cmd::demo::run(&args, &mut out),
-        Verb::Tune(args) => cmd::tune::run(&args, &mut out),
+        Verb::Tune(args) => cmd::tune::run(args, &mut out),
         Verb::Doctor(args) => cmd::doctor::run(&args, &mut out),
         Verb::Sim(args) => cmd::sim::run(&args, &mut out),
         Verb::Record(args) => cmd::record::run(&args),

@@ -8,18 +8,18 @@ use foreread_core::units::ByteCount;
 use foreread_tune::device_fit::{FittedDevice, FittedStore, ModelError, StorePrices};
 
 use super::TunedStore;
-use crate::cmd::tune::args::TuneArgs;
 use crate::cmd::tune::date;
 use crate::cmd::tune::device_model::{ChosenModel, ModelFile, WrittenModel};
 use crate::output::Failure;
+use crate::store::PriceArgs;
 
 /// Writes the model of a store.
 pub(super) fn write(
     file: ModelFile,
     tuned: &TunedStore,
-    args: &TuneArgs,
+    prices: PriceArgs,
 ) -> Result<WrittenModel, Failure> {
-    let chosen = chosen(tuned, args).ok_or_else(|| {
+    let chosen = chosen(tuned, prices).ok_or_else(|| {
         Failure::Check(format!(
             "{}: no model was written: too little was measured of it; give it more with --seconds \
              and --max-bytes",
@@ -32,8 +32,8 @@ pub(super) fn write(
     file.write(&tuned.device, &chosen, what, &findings.notes)
 }
 
-fn chosen(tuned: &TunedStore, args: &TuneArgs) -> Option<ChosenModel> {
-    let (per_1000_requests, per_gb) = args.prices.given();
+fn chosen(tuned: &TunedStore, prices: PriceArgs) -> Option<ChosenModel> {
+    let (per_1000_requests, per_gb) = prices.given();
     let prices = StorePrices { per_1000_requests, per_gb };
     let store = FittedStore::of(&tuned.findings, ByteCount(tuned.size), prices)?;
     let points = store.points(&tuned.findings);
