@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         Verb::Serve(args) => cmd::serve::run(args),
         Verb::Stats(args) => cmd::stats::run(&args, &mut out),
         Verb::Set(args) => cmd::set::run(&args, &mut out),
-        Verb::Mount(args) => cmd::mount::run(&args),
+        Verb::Mount(args) => cmd::mount::run(args),
         Verb::Ls(args) => cmd::ls::run(&args, &mut out),
         Verb::Cat(args) => cmd::cat::run(&args, &mut out),
         Verb::Stat(args) => cmd::stat::run(&args, &mut out),

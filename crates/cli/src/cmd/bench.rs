@@ -130,7 +130,7 @@ fn of_url(args: &BenchArgs, url: &str) -> Result<BenchTarget, Failure> {
         let line = "--delay slows down files and devices; a store is slow by itself";
         return Err(Failure::WrongUse(line.to_owned()));
     }
-    BenchTarget::object(url, &args.store)
+    BenchTarget::object(url, args.limits.limit(args.store.access()))
 }
 
 fn testbed<'t>(args: &BenchArgs, target: &'t BenchTarget) -> Result<Testbed<'t>, Failure> {

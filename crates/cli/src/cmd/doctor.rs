@@ -38,7 +38,7 @@ use crate::output::{Failure, Printer};
 use crate::output_file::CommandOutputs;
 use crate::progress::spinner;
 #[cfg(not(feature = "objects"))]
-use crate::store::StoreArgs;
+use crate::store::StoreAccess;
 use crate::store::url_of as store_url;
 
 pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
@@ -108,7 +108,7 @@ fn has_urls(args: &DoctorArgs) -> Result<bool, Failure> {
 
 #[cfg(not(feature = "objects"))]
 fn examine_stores(_: &DoctorArgs, _: &mut Printer) -> Result<(), Failure> {
-    match StoreArgs::default().client()? {}
+    match StoreAccess::default().client()? {}
 }
 
 /// Returns notes on skipped devices, if devices were named: otherwise every empty slot would be

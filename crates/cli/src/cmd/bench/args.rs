@@ -15,7 +15,7 @@ use crate::args::max_window::{MaxWindow, max_window};
 use crate::args::policy::policies;
 use crate::measure::method::AccessMethod;
 use crate::measure::pattern::AccessPattern;
-use crate::store::StoreArgs;
+use crate::store::{StoreArgs, StoreLimitArgs};
 
 /// Measure reads of a file, device or object: buffered, O_DIRECT and foreread
 ///
@@ -58,6 +58,9 @@ pub(crate) struct BenchArgs {
 
     #[command(flatten)]
     pub(super) store: StoreArgs,
+
+    #[command(flatten)]
+    pub(super) limits: StoreLimitArgs,
 
     /// Access patterns, separated by commas [default: all that fit the target and the memory]
     #[arg(long = "pattern", value_name = "PATTERN,..", value_delimiter = ',')]

@@ -15,11 +15,11 @@ use serde_json::Value;
 use super::args::DoctorArgs;
 use super::report;
 use crate::output::{Failure, Printer};
-use crate::store::{PriceArgs, StoreClient};
+use crate::store::{StoreClient, prices_of_environment};
 
 pub(super) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
     let environment = findings::Environment::here();
-    let prices = PriceArgs::of_environment()?;
+    let prices = prices_of_environment()?;
     let urls = args.devices.iter().map(String::as_str);
     let examined = urls.map(|url| Ok((url, StoreClient::examine(url, DEADLINE, prices)?)));
     let examined = examined.collect::<Result<Vec<_>, Failure>>()?;

@@ -8,13 +8,15 @@ use std::path::PathBuf;
 use foreread_core::itable::{BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use foreread_core::sizes;
 use foreread_core::units::ByteCount;
+use foreread_ext4::Journal;
 use serde::Serialize;
 
 use self::image::ItableWindows;
 use crate::args::help::CODES_AND_UNITS;
 use crate::image::ImageTarget;
+use crate::image::byte_range::RangeChoice;
 use crate::output::{Failure, Printer};
-use crate::store::StoreArgs;
+use crate::store::StoreAccess;
 
 /// Show which blocks of an ext4 inode table are read for an inode
 ///
@@ -157,10 +159,9 @@ fn of_image(args: &ItableArgs, out: &mut Printer) -> Result<(), Failure> {
     };
     let target = ImageTarget {
         target: PathBuf::from(target),
-        ignore_journal: args.ignore_journal,
-        offset: args.offset,
-        partition: args.partition,
-        store: StoreArgs::default(),
+        journal: if args.ignore_journal { Journal::Ignore } else { Journal::Refuse },
+        range: RangeChoice::new(args.offset, args.partition),
+        store: StoreAccess::default(),
     };
     image::run(&target, &inodes, &windows, args.json, out)
 }

@@ -18,7 +18,7 @@ use super::plan::{StoreAction, StorePlan};
 use super::simulated::SimulatedDevice;
 use crate::args::help::CODES_AND_UNITS;
 use crate::output::Failure;
-use crate::store::{self, PriceArgs};
+use crate::store;
 
 /// Find and set the best read-ahead for a device
 ///
@@ -117,11 +117,11 @@ pub(crate) struct TuneArgs {
     max_bytes: Option<ByteCount>,
 
     /// If TARGET is a URL: only print the maximum requests, bytes and cost; sends one request
+    ///
+    /// The cost needs the price in FOREREAD_PRICE_PER_1000_REQUESTS or FOREREAD_PRICE_PER_GB (of
+    /// 10^9 bytes).
     #[arg(long)]
     dry_run: bool,
-
-    #[command(flatten)]
-    prices: PriceArgs,
 
     /// Also write a model of the device to FILE, for `foreread replay --device FILE`
     ///
@@ -248,13 +248,13 @@ impl TuneArgs {
             (false, true) => StoreAction::Remember,
             (false, false) => StoreAction::Measure,
         };
-        let (time, prices) = (self.time_limit(), self.prices);
+        let (time, prices) = (self.time_limit(), store::prices_of_environment()?);
         Ok(TunePlan::Store(StorePlan { url, time, bytes, prices, action, output: self.output() }))
     }
 
     #[cfg(not(feature = "objects"))]
     fn store_plan(self, _: String) -> Result<TunePlan, Failure> {
-        match store::StoreArgs::default().client()? {}
+        match store::StoreAccess::default().client()? {}
     }
 
     fn action(&self) -> TuneAction {
@@ -361,7 +361,7 @@ Examples:
   foreread tune --device usb-stick-2g
   sudo foreread tune sdb --yes --device-model sdb.toml; foreread replay a.frt --device sdb.toml
   foreread tune --list; foreread tune verify; sudo foreread tune forget sdb
-  foreread tune s3://bucket/big.bin --dry-run --price-per-gb 0.09
+  FOREREAD_PRICE_PER_GB=0.09 foreread tune s3://bucket/big.bin --dry-run
   foreread tune s3://bucket/big.bin --remember; foreread tune forget s3://bucket/
 
 ";

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use foreread_core::units::ByteCount;
+#[cfg(feature = "objects")]
+use foreread_object::StorePrices;
 use foreread_tune::report::Profile;
 use foreread_tune::sweep::SweepSettings;
-
-#[cfg(feature = "objects")]
-use crate::store::PriceArgs;
 
 /// One run of `foreread tune`.
 #[derive(Debug)]
@@ -91,7 +90,8 @@ pub(super) struct StorePlan {
     pub(super) time: Duration,
     /// Byte limit of the sweep.
     pub(super) bytes: ByteCount,
-    pub(super) prices: PriceArgs,
+    /// Prices, to print costs.
+    pub(super) prices: Option<StorePrices>,
     pub(super) action: StoreAction,
     pub(super) output: TuneOutput,
 }

@@ -49,7 +49,7 @@ pub(super) fn measure_store(plan: &StorePlan, out: &mut Printer) -> Result<(), F
     let (object, stores) = StoreClient::measured(url, options, *prices)?;
     let settings = settings_of(plan, &object)?;
     let planned = settings.plan();
-    let most = prices.cost(planned.requests, planned.bytes);
+    let most = store::cost(*prices, planned.requests, planned.bytes);
     if *action == StoreAction::Estimate {
         return dry_run(plan, &object, (&planned, most), out);
     }
@@ -128,7 +128,7 @@ impl TunedStore {
             device: object.device_name().to_owned(),
             size: object.meta().size,
             etag: object.meta().e_tag.clone(),
-            cost: plan.prices.cost(findings.asked.requests, findings.asked.bytes),
+            cost: store::cost(plan.prices, findings.asked.requests, findings.asked.bytes),
             foreread: ForereadSettings::of(&findings),
             clients: client_settings(&findings),
             device_model: None,

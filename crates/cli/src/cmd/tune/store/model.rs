@@ -5,19 +5,21 @@
 //! Never: a model without a latency, or without the rate of a connection.
 
 use foreread_core::units::ByteCount;
-use foreread_tune::device_fit::{FittedDevice, FittedStore, ModelError, StorePrices};
+use foreread_object::StorePrices;
+use foreread_tune::device_fit::{
+    FittedDevice, FittedStore, ModelError, StorePrices as ModelPrices,
+};
 
 use super::TunedStore;
 use crate::cmd::tune::date;
 use crate::cmd::tune::device_model::{ChosenModel, ModelFile, WrittenModel};
 use crate::output::Failure;
-use crate::store::PriceArgs;
 
 /// Writes the model of a store.
 pub(super) fn write(
     file: ModelFile,
     tuned: &TunedStore,
-    prices: PriceArgs,
+    prices: Option<StorePrices>,
 ) -> Result<WrittenModel, Failure> {
     let chosen = chosen(tuned, prices).ok_or_else(|| {
         Failure::Check(format!(
@@ -32,9 +34,11 @@ pub(super) fn write(
     file.write(&tuned.device, &chosen, what, &findings.notes)
 }
 
-fn chosen(tuned: &TunedStore, prices: PriceArgs) -> Option<ChosenModel> {
-    let (per_1000_requests, per_gb) = prices.given();
-    let prices = StorePrices { per_1000_requests, per_gb };
+fn chosen(tuned: &TunedStore, prices: Option<StorePrices>) -> Option<ChosenModel> {
+    let prices = prices.map_or(ModelPrices::default(), |prices| ModelPrices {
+        per_1000_requests: prices.per_1000_requests,
+        per_gb: prices.per_gb,
+    });
     let store = FittedStore::of(&tuned.findings, ByteCount(tuned.size), prices)?;
     let points = store.points(&tuned.findings);
     let error = ModelError::of(&points)?;
