@@ -74,7 +74,7 @@ fn main() -> ExitCode {
         Verb::Stat(args) => cmd::stat::run(&args, &mut out),
         Verb::Demo(args) => cmd::demo::run(&args, &mut out),
         Verb::Tune(args) => cmd::tune::run(args, &mut out),
-        Verb::Doctor(args) => cmd::doctor::run(&args, &mut out),
+        Verb::Doctor(args) => cmd::doctor::run(args, &mut out),
         Verb::Sim(args) => cmd::sim::run(&args, &mut out),
         Verb::Record(args) => cmd::record::run(&args),
         Verb::Replay(args) => cmd::replay::run(&args, &mut out),
