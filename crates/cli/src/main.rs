@@ -64,7 +64,7 @@ fn main() -> ExitCode {
             let by_hand = |_| Failure::WrongUse("a part of other verbs; nothing to run".to_owned());
             settings_holder::hold().map_err(by_hand)
         }
-        Verb::Bench(args) => cmd::bench::run(&args, &mut out),
+        Verb::Bench(args) => cmd::bench::run(args, &mut out),
         Verb::Serve(args) => cmd::serve::run(args),
         Verb::Stats(args) => cmd::stats::run(&args, &mut out),
         Verb::Set(args) => cmd::set::run(&args, &mut out),
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
         Verb::Ls(args) => cmd::ls::run(&args, &mut out),
         Verb::Cat(args) => cmd::cat::run(&args, &mut out),
         Verb::Stat(args) => cmd::stat::run(&args, &mut out),
-        Verb::Demo(args) => cmd::demo::run(&args, &mut out),
+        Verb::Demo(args) => cmd::demo::run(args, &mut out),
         Verb::Tune(args) => cmd::tune::run(args, &mut out),
         Verb::Doctor(args) => cmd::doctor::run(args, &mut out),
         Verb::Sim(args) => cmd::sim::run(&args, &mut out),

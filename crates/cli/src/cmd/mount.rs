@@ -107,7 +107,7 @@ fn mount_image(plan: &MountPlan, source: &ImageMount) -> Result<(), Failure> {
 
 /// Builds the engine, and begins the recording of `target`.
 fn built(plan: &MountPlan, target: &Path) -> Result<(Engine, ReadRecording), Failure> {
-    let builder = Engine::builder().memory(plan.memory.0).policy(plan.policy);
+    let builder = Engine::builder().memory(plan.memory.0);
     let builder = plan.window.give(builder.prefault(plan.prefault));
     let (builder, recording) = plan.recording.start(target, plan.remember.give(builder))?;
     let built = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;

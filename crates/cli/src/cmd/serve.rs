@@ -206,10 +206,7 @@ fn opened(plan: &ServePlan) -> Result<OpenedTarget, Failure> {
     let builder =
         Engine::builder().memory(plan.memory.0).policy(plan.policy).dirty_age(plan.dirty_age);
     let builder = builder.prefault(plan.prefault);
-    let mut builder = plan.remember.give(plan.window.give(builder));
-    if let Some(limit) = plan.dirty_limit {
-        builder = builder.dirty_limit(limit.0);
-    }
+    let builder = plan.remember.give(plan.window.give(builder));
     let (builder, recording) = plan.recording.start(&plan.target, builder)?;
     let engine = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
     let options = OpenOptions::new().write(!plan.read_only);

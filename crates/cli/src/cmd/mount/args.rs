@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use foreread::Policy;
 use foreread::lab::Delay;
 use foreread_core::sizes;
 use foreread_core::units::ByteCount;
@@ -19,7 +18,6 @@ use crate::args::duration::duration;
 use crate::args::help::CODES_AND_UNITS;
 use crate::args::itable_readahead::{ADAPTIVE, itable_readahead};
 use crate::args::max_window::{MaxWindow, max_window};
-use crate::args::policy::policies;
 use crate::device_memory::RememberArgs;
 use crate::image::{ImageArgs, ImageTarget};
 use crate::output::Failure;
@@ -100,11 +98,6 @@ pub(crate) struct MountArgs {
     #[arg(long, value_name = "SIZE", value_parser = max_window)]
     max_window: Option<MaxWindow>,
 
-    /// Read-ahead policy of files
-    #[arg(long, value_name = "POLICY", default_value = Policy::default().name())]
-    #[arg(value_parser = policies())]
-    policy: Policy,
-
     /// If TARGET is a prefix: time for which a directory listing is cached
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     list_lifetime: Duration,
@@ -147,7 +140,6 @@ impl MountArgs {
             memory: self.memory,
             prefault: self.prefault,
             window,
-            policy: self.policy,
             remember: self.remember.resolve(),
             recording: self.recording.resolve(),
         })

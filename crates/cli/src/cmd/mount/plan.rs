@@ -5,7 +5,6 @@ use std::path::PathBuf;
 #[cfg(feature = "objects")]
 use std::time::Duration;
 
-use foreread::Policy;
 use foreread::lab::Delay;
 use foreread_core::units::ByteCount;
 use foreread_mount::ItableReadahead;
@@ -28,7 +27,6 @@ pub(super) struct MountPlan {
     pub(super) memory: ByteCount,
     pub(super) prefault: bool,
     pub(super) window: MaxWindow,
-    pub(super) policy: Policy,
     pub(super) remember: DeviceMemory,
     pub(super) recording: RecordingTarget,
 }

@@ -120,16 +120,14 @@ pub(crate) struct ServeArgs {
     #[arg(value_parser = policies())]
     policy: Policy,
 
-    /// Dirty limit: writers block while more than this is not yet on the device [default: a quarter
-    /// of --memory, which is also the maximum]
-    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
-    dirty_limit: Option<ByteCount>,
-
     /// Age at which a dirty page is written back
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     dirty_age: Duration,
 
     /// Set a tunable at startup, like `foreread set`; may be repeated
+    ///
+    /// dirty_limit=BYTES is the amount of writes not yet on the device beyond which writers block:
+    /// a quarter of --memory by default, which is also the maximum.
     ///
     /// With scheduler=noop, requests are sent in order of arrival; the default scheduler, deadline,
     /// protects readers from writers and learns from the device how many writes to keep in flight.
@@ -161,7 +159,7 @@ pub(crate) struct ServeArgs {
 
     /// Time limit of the flush on SIGTERM or Ctrl-C; writes not on the device by then are lost
     ///
-    /// Raise it for a slow device with a large --dirty-limit, together with the service manager's
+    /// Raise it for a slow device with a large dirty limit, together with the service manager's
     /// limit (systemd's TimeoutStopSec, 90s by default).
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     exit_timeout: Duration,
@@ -235,7 +233,6 @@ impl ServeArgs {
             prefault: self.prefault,
             window,
             policy: self.policy,
-            dirty_limit: self.dirty_limit,
             dirty_age: self.dirty_age,
             tunables: self.set,
             remember: self.remember.resolve(),

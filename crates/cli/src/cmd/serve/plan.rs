@@ -35,8 +35,6 @@ pub(super) struct ServePlan {
     pub(super) prefault: bool,
     pub(super) window: MaxWindow,
     pub(super) policy: Policy,
-    /// None: a quarter of the memory.
-    pub(super) dirty_limit: Option<ByteCount>,
     pub(super) dirty_age: Duration,
     /// Tunables to set at startup, with their values.
     pub(super) tunables: Vec<(String, String)>,

@@ -145,7 +145,7 @@ impl Run {
             flags.extend(["--delay", "latency=300us,parallel=2"]);
         }
         if self.random.below(3) == 0 {
-            flags.extend(["--dirty-limit", "64K"]);
+            flags.extend(["--set", "dirty_limit=65536"]);
         }
         flags.into_iter().map(str::to_owned).collect()
     }
