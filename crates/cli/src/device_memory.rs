@@ -24,7 +24,7 @@ use crate::store::url_of;
 
 /// Options for remembered devices.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct RememberArgs {
+pub struct RememberArgs {
     /// Directory for what is learnt about the device, one small text file per device [default:
     /// devices in $STATE_DIRECTORY, else /var/lib/foreread/devices]
     ///
@@ -41,7 +41,7 @@ pub(crate) struct RememberArgs {
 
 impl RememberArgs {
     /// Resolves the options.
-    pub(crate) fn resolve(self) -> DeviceMemory {
+    pub fn resolve(self) -> DeviceMemory {
         match self.remember {
             _ if self.no_remember => DeviceMemory::Off,
             Some(directory) => DeviceMemory::Given(directory),
@@ -52,7 +52,7 @@ impl RememberArgs {
 
 /// Directory for what is learnt about devices.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum DeviceMemory {
+pub enum DeviceMemory {
     /// Nothing is loaded or stored.
     Off,
     /// The system's directory; without permission to write there, nothing is stored.
@@ -71,7 +71,7 @@ impl DeviceMemory {
     }
 
     /// Makes the engine remember devices, unless disabled.
-    pub(crate) fn give(&self, builder: EngineBuilder) -> EngineBuilder {
+    pub fn give(&self, builder: EngineBuilder) -> EngineBuilder {
         match self.directory() {
             Some(directory) => builder.remember(directory),
             None => builder,
@@ -79,14 +79,14 @@ impl DeviceMemory {
     }
 
     /// Adds the device name of `target` to the options, unless disabled.
-    pub(crate) fn name(&self, target: &Path, options: OpenOptions) -> OpenOptions {
+    pub fn name(&self, target: &Path, options: OpenOptions) -> OpenOptions {
         // Stores are named by their URL.
         let is_unnamed = *self == Self::Off || url_of(target).is_some();
         if is_unnamed { options } else { with_device_name(target, options) }
     }
 
     /// Reports an unusable record, and saves records until the returned saver is dropped.
-    pub(crate) fn keep(&self, engine: &Engine, file: Option<&File>) -> io::Result<LearntSaver> {
+    pub fn keep(&self, engine: &Engine, file: Option<&File>) -> io::Result<LearntSaver> {
         let record = file.map(|file| file.device().record());
         if *self == Self::Off {
             return Ok(LearntSaver { stop: None, over: None });
@@ -122,7 +122,7 @@ impl DeviceMemory {
 }
 
 /// Returns the default directory.
-pub(crate) fn default_directory() -> PathBuf {
+pub fn default_directory() -> PathBuf {
     let state = env::var("STATE_DIRECTORY").ok();
     let state = state.as_deref().and_then(|list| list.split(':').next());
     let state = state.filter(|first| !first.is_empty()).unwrap_or(STATE);
@@ -132,7 +132,7 @@ pub(crate) fn default_directory() -> PathBuf {
 /// Saves records once a minute and when dropped. The drop waits at most [`LAST_SAVE`], as the
 /// directory may be on a device that hangs.
 #[derive(Debug)]
-pub(crate) struct LearntSaver {
+pub struct LearntSaver {
     stop: Option<Sender<()>>,
     /// Disconnected when the last record is written.
     over: Option<Receiver<()>>,

@@ -2,8 +2,8 @@
 //!
 //! Read-only. Errors name the image and the command that repairs it.
 
-pub(crate) mod byte_range;
-pub(crate) mod node;
+pub mod byte_range;
+pub mod node;
 
 use std::io;
 use std::ops::Range;
@@ -25,7 +25,7 @@ const MEMORY: u64 = 64 << 20;
 
 /// Arguments shared by `ls`, `cat`, `stat` and `mount`.
 #[derive(Debug, Args)]
-pub(crate) struct ImageArgs {
+pub struct ImageArgs {
     /// Image of an ext2, ext3 or ext4 file system, a block device with one, or the URL of an object
     /// with one (s3://bucket/key, gs://, az://, https://)
     #[arg(value_parser = store::target())]
@@ -56,7 +56,7 @@ pub(crate) struct ImageArgs {
 
 impl ImageArgs {
     /// Resolves the options.
-    pub(crate) fn resolve(&self) -> ImageTarget {
+    pub fn resolve(&self) -> ImageTarget {
         ImageTarget {
             target: self.target.clone(),
             journal: if self.ignore_journal { Journal::Ignore } else { Journal::Refuse },
@@ -68,18 +68,18 @@ impl ImageArgs {
 
 /// Image to read, and the part of its file or object that it is in.
 #[derive(Debug)]
-pub(crate) struct ImageTarget {
+pub struct ImageTarget {
     /// File, block device, or URL of an object.
-    pub(crate) target: PathBuf,
+    pub target: PathBuf,
     /// Treatment of an image that needs journal recovery.
-    pub(crate) journal: Journal,
-    pub(crate) range: RangeChoice,
-    pub(crate) store: StoreAccess,
+    pub journal: Journal,
+    pub range: RangeChoice,
+    pub store: StoreAccess,
 }
 
 impl ImageTarget {
     /// Opens the file system. Without a window, objects learn theirs.
-    pub(crate) fn open(&self, window: Option<MaxWindow>) -> Result<Ext4<Image>, Failure> {
+    pub fn open(&self, window: Option<MaxWindow>) -> Result<Ext4<Image>, Failure> {
         let mut builder = Engine::builder().memory(MEMORY);
         if let Some(window) = window.or(self.url().map(|_| MaxWindow::Auto)) {
             builder = window.give(builder);
@@ -92,29 +92,29 @@ impl ImageTarget {
     }
 
     /// Returns the bytes of the file that are the image, by --offset and --partition.
-    pub(crate) fn image_range(&self, file: &foreread::File) -> Result<Range<u64>, Failure> {
+    pub fn image_range(&self, file: &foreread::File) -> Result<Range<u64>, Failure> {
         self.range.choose(&self.target, &Image::whole(file))
     }
 
     /// Refuses --offset and --partition where TARGET is not read as an image.
-    pub(crate) fn refuse_image_range(&self) -> Result<(), Failure> {
+    pub fn refuse_image_range(&self) -> Result<(), Failure> {
         let Some(flag) = self.range.flag() else { return Ok(()) };
         let target = self.target.display();
         Err(Failure::WrongUse(format!("{target}: {flag} is for images, with a <PATH> in them")))
     }
 
     /// Returns the URL, if TARGET is one.
-    pub(crate) fn url(&self) -> Option<&str> {
+    pub fn url(&self) -> Option<&str> {
         store::url_of(&self.target)
     }
 
     /// Formats an error of the image as a whole.
-    pub(crate) fn says(&self, error: &Error) -> String {
+    pub fn says(&self, error: &Error) -> String {
         line(&self.target, None, error)
     }
 
     /// Formats an error at a path.
-    pub(crate) fn says_at(&self, path: &[u8], error: &Error) -> String {
+    pub fn says_at(&self, path: &[u8], error: &Error) -> String {
         line(&self.target, Some(path), error)
     }
 }
@@ -144,7 +144,7 @@ fn line(target: &Path, path: Option<&[u8]>, error: &Error) -> String {
 
 /// Image read through the engine: metadata without read-ahead, contents with it.
 #[derive(Debug)]
-pub(crate) struct Image {
+pub struct Image {
     /// Offset of the image in the file.
     start: u64,
     size: u64,
@@ -154,7 +154,7 @@ pub(crate) struct Image {
 
 impl Image {
     /// All bytes of a file.
-    pub(crate) fn whole(file: &foreread::File) -> Self {
+    pub fn whole(file: &foreread::File) -> Self {
         let (metadata, contents) = (file.stream(), file.stream());
         // Inodes and blocks of directories lie anywhere; what is ahead of one is another's.
         metadata.advise(Advice::Random);

@@ -23,19 +23,20 @@ mod opened;
 #[cfg(feature = "objects")]
 mod prices;
 
-pub(crate) use args::{StoreArgs, StoreLimitArgs};
-pub(crate) use asked::{StoreAsked, asked_so_far, money, say_cost, set_said};
+pub use args::{StoreArgs, StoreLimitArgs};
+pub(crate) use asked::say_cost;
+pub use asked::{StoreAsked, asked_so_far, money, set_said};
 #[cfg(feature = "objects")]
-pub(crate) use prices::{cost, prices_of_environment};
+pub use prices::{cost, prices_of_environment};
 
 #[cfg(feature = "objects")]
-pub(crate) use opened::{
+pub use opened::{
     StoreClient, device_name, device_name_of, is_prefix, modified, modified_text, refuses,
 };
 
 /// Access to object stores.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct StoreAccess {
+pub struct StoreAccess {
     /// Time limit of a request, with all retries.
     deadline: Duration,
     /// True if a late request is sent a second time.
@@ -45,7 +46,7 @@ pub(crate) struct StoreAccess {
 }
 
 /// Returns the parser of TARGET: a path or a URL. `file:///path` is a path.
-pub(crate) fn target() -> impl TypedValueParser<Value = PathBuf> {
+pub fn target() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(|text| path_of(&text))
 }
 
@@ -55,7 +56,7 @@ fn path_of(text: &OsStr) -> PathBuf {
 }
 
 /// Returns the URL, if a target is one.
-pub(crate) fn url_of(target: &Path) -> Option<&str> {
+pub fn url_of(target: &Path) -> Option<&str> {
     let text = target.to_str()?;
     let (scheme, _) = text.split_once("://")?;
     let is_scheme = !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -63,7 +64,7 @@ pub(crate) fn url_of(target: &Path) -> Option<&str> {
 }
 
 /// Opens a file, or an object for a URL.
-pub(crate) fn open(
+pub fn open(
     engine: &Engine,
     target: &Path,
     options: &OpenOptions,
@@ -87,7 +88,7 @@ impl Default for StoreAccess {
 impl StoreAccess {
     /// Creates a client for all stores.
     #[cfg(feature = "objects")]
-    pub(crate) fn client(self) -> Result<StoreClient, Failure> {
+    pub fn client(self) -> Result<StoreClient, Failure> {
         let Self { deadline, hedge, connections } = self;
         let options = StoreOptions { deadline, hedge, connections, ..StoreOptions::default() };
         Ok(StoreClient::new(options, prices_of_environment()?))
@@ -95,7 +96,7 @@ impl StoreAccess {
 
     /// Refuses: this program was built without stores.
     #[cfg(not(feature = "objects"))]
-    pub(crate) fn client(self) -> Result<StoreClient, Failure> {
+    pub fn client(self) -> Result<StoreClient, Failure> {
         let line = "this foreread was built without stores; build it with the cargo feature \
                     'objects'";
         Err(Failure::WrongUse(line.to_owned()))
@@ -104,14 +105,14 @@ impl StoreAccess {
 
 /// Returns the name under which the store of a URL is remembered.
 #[cfg(not(feature = "objects"))]
-pub(crate) fn device_name_of(_: &str) -> Result<String, Failure> {
+pub fn device_name_of(_: &str) -> Result<String, Failure> {
     match StoreAccess::default().client()? {}
 }
 
 /// There is none.
 #[cfg(not(feature = "objects"))]
 #[derive(Clone, Debug)]
-pub(crate) enum StoreClient {}
+pub enum StoreClient {}
 
 #[cfg(not(feature = "objects"))]
 impl StoreClient {
@@ -124,7 +125,7 @@ impl StoreClient {
         match *self {}
     }
 
-    pub(crate) fn open_identified(
+    pub fn open_identified(
         &self,
         _: &Engine,
         _: &str,

@@ -14,7 +14,7 @@ use crate::output::Failure;
 
 /// Part of a target that is an image or an export.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum RangeChoice {
+pub enum RangeChoice {
     /// All bytes.
     Whole,
     /// All bytes from this one on.
@@ -25,7 +25,7 @@ pub(crate) enum RangeChoice {
 
 impl RangeChoice {
     /// Resolves --offset and --partition, of which clap accepts one.
-    pub(crate) fn new(offset: Option<ByteCount>, partition: Option<u32>) -> Self {
+    pub fn new(offset: Option<ByteCount>, partition: Option<u32>) -> Self {
         match (offset, partition) {
             (Some(start), _) => Self::From(start),
             (None, Some(number)) => Self::Partition(number),
@@ -34,7 +34,7 @@ impl RangeChoice {
     }
 
     /// Returns the flag that made the choice.
-    pub(crate) fn flag(self) -> Option<&'static str> {
+    pub fn flag(self) -> Option<&'static str> {
         match self {
             Self::Whole => None,
             Self::From(_) => Some("--offset"),
@@ -43,11 +43,7 @@ impl RangeChoice {
     }
 
     /// Returns the bytes of the disk that were chosen. `target` is its name in messages.
-    pub(crate) fn choose(
-        self,
-        target: &Path,
-        disk: &impl BlockSource,
-    ) -> Result<Range<u64>, Failure> {
+    pub fn choose(self, target: &Path, disk: &impl BlockSource) -> Result<Range<u64>, Failure> {
         let wrong = |line: String| Failure::WrongUse(format!("{}: {line}", target.display()));
         let size = disk.size().map_err(|error| wrong(error.to_string()))?;
         let number = match self {

@@ -9,7 +9,7 @@ use crate::args::duration::duration;
 
 /// Time limit of requests to object stores.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct StoreArgs {
+pub struct StoreArgs {
     /// If TARGET is a URL: time limit of a request, with all retries
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     deadline: Duration,
@@ -17,7 +17,7 @@ pub(crate) struct StoreArgs {
 
 /// Limits of requests to object stores, for verbs that read many objects or for long.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct StoreLimitArgs {
+pub struct StoreLimitArgs {
     /// If TARGET is a URL: never hedge a late request with a second one (by default at most 2 %
     /// extra requests)
     #[arg(long)]
@@ -32,14 +32,14 @@ pub(crate) struct StoreLimitArgs {
 
 impl StoreArgs {
     /// Returns the access with this time limit.
-    pub(crate) fn access(self) -> StoreAccess {
+    pub fn access(self) -> StoreAccess {
         StoreAccess { deadline: self.deadline, ..StoreAccess::default() }
     }
 }
 
 impl StoreLimitArgs {
     /// Adds the limits to an access.
-    pub(crate) fn limit(self, access: StoreAccess) -> StoreAccess {
+    pub fn limit(self, access: StoreAccess) -> StoreAccess {
         let Self { no_hedge, store_connections: connections } = self;
         StoreAccess { hedge: !no_hedge, connections, ..access }
     }

@@ -13,7 +13,7 @@ use crate::output::Failure;
 /// # Errors
 ///
 /// If a variable is not a price.
-pub(crate) fn prices_of_environment() -> Result<Option<StorePrices>, Failure> {
+pub fn prices_of_environment() -> Result<Option<StorePrices>, Failure> {
     let (per_1000_requests, per_gb) = (variable(PER_1000_REQUESTS)?, variable(PER_GB)?);
     Ok((per_1000_requests.is_some() || per_gb.is_some()).then(|| StorePrices {
         per_1000_requests: per_1000_requests.unwrap_or_default(),
@@ -22,7 +22,7 @@ pub(crate) fn prices_of_environment() -> Result<Option<StorePrices>, Failure> {
 }
 
 /// Returns the cost of requests and bytes; None without prices.
-pub(crate) fn cost(prices: Option<StorePrices>, requests: u64, bytes: u64) -> Option<f64> {
+pub fn cost(prices: Option<StorePrices>, requests: u64, bytes: u64) -> Option<f64> {
     let counts = StoreCounts { requests, bytes, ..StoreCounts::default() };
     prices.map(|prices| prices.cost(&counts))
 }

@@ -18,11 +18,11 @@ use super::target::FloodTarget;
 
 /// Settings of foreread.
 #[derive(Clone, Debug)]
-pub(crate) struct FloodSettings {
-    pub(crate) memory: u64,
-    pub(crate) policy: Policy,
+pub struct FloodSettings {
+    pub memory: u64,
+    pub policy: Policy,
     /// Tunables of the scheduler, with their values.
-    pub(crate) set: Vec<(String, String)>,
+    pub set: Vec<(String, String)>,
 }
 
 /// Writer shared by all threads.
