@@ -26,14 +26,13 @@ fn wrong_flags_are_one_line_that_says_what_is_right() {
     let sock = sock.to_str().unwrap();
     for (flags, hint) in [
         (&[][..], "--unix PATH, --port N, or a command with --run"),
-        (&["--bind", "127.0.0.1", "--unix", sock], "--port"),
         (&["--port", "65536"], "65536"),
-        (&["--port", "0", "--bind", "everywhere"], "everywhere"),
+        (&["--port", "everywhere:0"], "everywhere"),
         (&["--unix", sock, "--memory", "1"], "1 MiB"),
         (&["--unix", sock, "--memory", "64MB"], "64M"),
         (&["--unix", sock, "--dirty-age", "5"], "5s"),
         (&["--unix", sock, "--delay", "often"], "latency=4ms"),
-        (&["--unix", sock, "--scheduler", "cfq"], "deadline, noop"),
+        (&["--unix", sock, "--set", "scheduler=cfq"], "wants noop or deadline"),
         (&["--unix", sock, "--policy", "linux-2.4"], "linux-6"),
         (&["--unix", sock, "--set", "fifo_batch"], "NAME=VALUE"),
         (&["--unix", sock, "--set", "fifo_batch=many"], "fifo_batch=many: must be a number"),
