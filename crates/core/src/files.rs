@@ -10,7 +10,7 @@
 use crate::driver_io::Config;
 use crate::extent_map::{FileLocation, OpenError};
 use crate::ids::{DeviceId, FileId, FileKind, StreamId, StreamKind};
-use crate::prefetch::asker::ReaderState;
+use crate::prefetch::question::ReaderState;
 use crate::slab::Slab;
 use crate::table::FILES_MAX;
 use crate::units::{ByteCount, PageIndex};

@@ -18,14 +18,15 @@
 //! [`walk`] and a [`Policy`]. Terms are Linux's: start, size, `async_size`, marker, history, hole.
 
 mod allotment;
-pub(crate) mod asker;
 mod decision;
 pub(crate) mod hinted_frames;
 mod known_runs;
 pub(crate) mod learnt_device;
 pub(crate) mod memory_shares;
+mod plan;
 mod policy;
 pub(crate) mod prefetcher;
+pub(crate) mod question;
 mod run_ends;
 mod run_lengths;
 mod stream_state;

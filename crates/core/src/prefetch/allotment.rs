@@ -2,101 +2,167 @@
 //!
 //! The policy decides within this [`Allotment`]; only `adaptive` has one.
 
-use super::asker::{Asker, PendingShare};
 use super::decision::{Allotment, Ask, Trigger};
-use super::memory_shares::ShareQuestion;
+use super::memory_shares::{ShareAllotment, ShareId, ShareQuestion};
 use super::policy::Policy;
-use super::policy::adaptive;
+use super::policy::adaptive::{self, WantedPages};
 use super::policy::rules::AdaptivePart;
 use super::prefetcher::Prefetcher;
-use super::run_ends::RunChoice;
+use super::question::{PendingShare, Question};
 use super::stream_state::Advice;
 use crate::cache::PageCache;
-use crate::units::{Nanos, PageIndex, Pages};
+use crate::units::{PageIndex, Pages};
+
+/// A stream's window on its way from its share of the memory to its allotment.
+#[derive(Debug)]
+struct SharedWindow {
+    /// Share of a remembered stream.
+    id: Option<ShareId>,
+    asked: ShareQuestion,
+    /// Memory that the streams divide.
+    memory: Pages,
+    /// Answer of the memory shares.
+    granted: ShareAllotment,
+    allotment: Allotment,
+    /// Pages that the policy would prefetch within the allotment.
+    wants: WantedPages,
+    /// Size of the window before the stagger or a clip shortened it.
+    unclipped: Option<Pages>,
+}
 
 impl Prefetcher {
     /// Returns the allotment of the asking stream: its share of the memory, limited to the frames
-    /// that can be freed now. The ceilings are those of its question and of smaller reads.
+    /// that can be freed now. `common_ceiling` is the ceiling of smaller reads.
+    ///
+    /// ```text
+    ///   share    window and distance by the memory shares, distance also by run lengths
+    ///   stagger  the first window after memory ran short is shorter, by the stream's phase
+    ///   clip     no more pages than frames can be freed; a marker waits until some can
+    /// ```
     pub(super) fn allot(
         &mut self,
-        asker: &mut Asker<'_>,
-        ask: Ask,
-        (ceiling, common_ceiling): (Pages, Pages),
-        set_aside: Pages,
+        question: &mut Question<'_>,
+        ceiling: Pages,
+        common_ceiling: Pages,
         cache: &mut PageCache,
     ) -> Allotment {
-        let is_put_off = ask.trigger == Trigger::Marker && self.wants_idle_device(asker);
         let nothing = Allotment::whole(Pages::ZERO, None);
-        if ceiling == Pages::ZERO || is_put_off {
+        if ceiling == Pages::ZERO || self.wants_idle_device(question) {
             return nothing;
         }
-        let question = self.share_question(asker, ask, (ceiling, common_ceiling));
+        let asked = self.share_question(question, ceiling, common_ceiling);
+        let Some(mut window) = self.share(question, asked, cache) else { return nothing };
+        self.stagger(question, &mut window, cache);
+        if !self.is_without(AdaptivePart::Clip) && !self.clip(question, &mut window, cache) {
+            return nothing;
+        }
+        let SharedWindow { id, asked, allotment, unclipped, .. } = window;
+        assert!(allotment.max > Pages::ZERO, "a stream that is not put off may have a page");
+        question.pending = Some(PendingShare { share: id, question: asked, unclipped });
+        allotment
+    }
+
+    /// Returns the stream's share of the memory, or None if its run lengths put the window off.
+    fn share(
+        &mut self,
+        question: &Question<'_>,
+        asked: ShareQuestion,
+        cache: &PageCache,
+    ) -> Option<SharedWindow> {
+        let ask = question.ask;
+        let streams = &mut self.files[question.file.0 as usize];
         if ask.trigger == Trigger::Miss {
-            self.files[asker.file.0 as usize].note_near(ask.page, ask.count);
+            streams.note_near(ask.page, ask.count);
         }
-        let residency = cache.residency(asker.file);
-        let found = adaptive::asking(&self.files[asker.file.0 as usize], ask, &residency).copied();
-        let runs = self.choose_by_runs(asker, ask, found.as_ref(), ceiling);
+        let found = adaptive::asking(streams, ask, &cache.residency(question.file)).copied();
+        let runs = self.choose_by_runs(question, found.as_ref(), asked.ceiling);
         if runs.is_put_off {
-            return nothing;
+            return None;
         }
-        let file = &self.files[asker.file.0 as usize];
         let found = found.and_then(|known| known.share_at(ask.page));
         let id = found.map(|(share, _)| share);
         let page = found.map_or(ask.page, |(_, position)| position);
-        let question = ShareQuestion { page, ..question };
+        let asked = ShareQuestion { page, ..asked };
         let memory = cache.room_for_ahead();
-        let allotted = match id {
-            Some(id) => self.shares.ask(id, question, memory),
-            None => self.shares.ask_new(question, memory),
+        let granted = match id {
+            Some(id) => self.shares.ask(id, asked, memory),
+            None => self.shares.ask_new(asked, memory),
         };
-        let leaves_out_shares = self.is_without(AdaptivePart::Shares);
-        let mut max = if leaves_out_shares { ceiling } else { allotted.window };
-        let distance = allotted.distance.filter(|_| !self.is_without(AdaptivePart::Distance));
-        let distance = distance.into_iter().chain(runs.distance).min();
-        let base = self.allotment(asker, ask, (max, distance), question.far, &runs);
-        let within = |max| Allotment { max, ..base };
-        let wanted = |max| adaptive::wants(file, ask, within(max), &residency);
-        let (mut size, mut lacks) = wanted(max);
-        let (mut unclipped, mut is_staggered) = (None, false);
-        if let (Some(id), Some(_), false) = (id, allotted.distance, leaves_out_shares) {
-            let part = self.shares.stagger(id, size, max);
-            if part < max {
-                is_staggered = true;
-                unclipped = Some(size);
-                max = part;
-                (size, lacks) = wanted(max);
-            }
+        let is_shared = !self.is_without(AdaptivePart::Shares);
+        let distance = granted.distance.filter(|_| !self.is_without(AdaptivePart::Distance));
+        let allotment = Allotment {
+            max: if is_shared { granted.window } else { asked.ceiling },
+            distance: distance.into_iter().chain(runs.distance).min(),
+            run: runs.window,
+            begins_backwards: runs.begins_backwards,
+            is_far: asked.far.is_some(),
+            next_stream: asked.far.and_then(|_| self.next_stream(question)),
+        };
+        let wants = self.wants(question, allotment, cache);
+        Some(SharedWindow { id, asked, memory, granted, allotment, wants, unclipped: None })
+    }
+
+    /// Shortens the first window of a stream after memory ran short, so that streams do not ask in
+    /// step.
+    fn stagger(&mut self, question: &Question<'_>, window: &mut SharedWindow, cache: &PageCache) {
+        let Some(id) = window.id.filter(|_| window.granted.distance.is_some()) else { return };
+        if self.is_without(AdaptivePart::Shares) {
+            return;
         }
-        if !self.is_without(AdaptivePart::Clip) {
-            let wants = size + lacks;
-            let room = self.reclaim(asker.now, wants, set_aside, memory, cache);
-            asker.frames_ahead = Some(room);
-            if ask.trigger == Trigger::Marker && room < wants.min(allotted.least) {
-                if let Some(id) = id.filter(|_| is_staggered) {
-                    self.shares.keep_phase(id);
-                }
-                return nothing;
-            }
-            if room < wants {
-                unclipped = unclipped.or(Some(size));
-                max = room.saturating_sub(lacks).max(Pages(1));
-            }
+        let part = self.shares.stagger(id, window.wants.window, window.allotment.max);
+        if part < window.allotment.max {
+            window.unclipped = Some(window.wants.window);
+            window.allotment.max = part;
+            window.wants = self.wants(question, window.allotment, cache);
         }
-        assert!(max > Pages::ZERO, "a stream that is not put off may have a page");
-        asker.pending = Some(PendingShare { share: id, question, page: ask.page, unclipped });
-        within(max)
+    }
+
+    /// Frees frames for the window, and shortens it to their number. Returns false if a marker
+    /// should wait until more can be freed.
+    fn clip(
+        &mut self,
+        question: &mut Question<'_>,
+        window: &mut SharedWindow,
+        cache: &mut PageCache,
+    ) -> bool {
+        let WantedPages { window: size, lacks } = window.wants;
+        let wants = size + lacks;
+        let room = self.reclaim(question, wants, window.memory, cache);
+        question.frames_ahead = Some(room);
+        if question.ask.trigger == Trigger::Marker && room < wants.min(window.granted.least) {
+            // Nothing was clipped yet: only the stagger has shortened the window.
+            if let Some(id) = window.id.filter(|_| window.unclipped.is_some()) {
+                self.shares.keep_phase(id);
+            }
+            return false;
+        }
+        if room < wants {
+            window.unclipped = window.unclipped.or(Some(size));
+            window.allotment.max = room.saturating_sub(lacks).max(Pages(1));
+        }
+        true
+    }
+
+    /// Returns the pages that the policy would prefetch within this allotment.
+    fn wants(
+        &self,
+        question: &Question<'_>,
+        allotment: Allotment,
+        cache: &PageCache,
+    ) -> WantedPages {
+        let streams = &self.files[question.file.0 as usize];
+        adaptive::wants(streams, question.ask, allotment, &cache.residency(question.file))
     }
 
     /// Frees frames for a window of `wants` pages. Returns the number that may be filled for it.
     fn reclaim(
         &self,
-        now: Nanos,
+        question: &Question<'_>,
         wants: Pages,
-        set_aside: Pages,
         memory: Pages,
         cache: &mut PageCache,
     ) -> Pages {
+        let Question { now, set_aside, .. } = *question;
         // Some free frames are reserved for pins. Take half of the rest, to leave some for the next
         // question.
         let most = Pages(cache.available().saturating_sub(set_aside).0.div_ceil(2));
@@ -109,89 +175,75 @@ impl Prefetcher {
     }
 
     /// Returns true if a marker is ignored now, to measure the device idle.
-    fn wants_idle_device(&self, asker: &Asker<'_>) -> bool {
-        let estimator = &self.estimators[asker.device as usize];
-        self.is_window_learnt && asker.is_device_reading && estimator.wants_idle_device()
+    fn wants_idle_device(&self, question: &Question<'_>) -> bool {
+        let estimator = &self.estimators[question.device as usize];
+        question.ask.trigger == Trigger::Marker
+            && self.is_window_learnt
+            && question.is_device_reading
+            && estimator.wants_idle_device()
     }
 
     /// Returns true if the device serves the requests of a window concurrently, so that its streams
     /// divide the queue depth.
-    fn is_far(&self, asker: &Asker<'_>) -> bool {
+    fn is_far(&self, question: &Question<'_>) -> bool {
         let is_on = self.is_window_learnt && !self.is_without(AdaptivePart::Far);
-        is_on && self.estimators[asker.device as usize].is_far(asker.max_io)
+        is_on && self.estimators[question.device as usize].is_far(question.max_io)
     }
 
-    /// Returns the next position on such a device that is read in turn, as a question of a reader
-    /// that misses there. It skips positions that would not continue: with the page already
-    /// resident, or with no reader expected any more.
-    pub(crate) fn next_in_turn(
-        &mut self,
-        asker: &Asker<'_>,
-        cache: &PageCache,
-    ) -> Option<(PageIndex, Pages, Trigger)> {
-        let is_asked = self.policy == Policy::Adaptive && asker.reader.advice == Advice::Normal;
-        if !is_asked || !self.is_far(asker) {
+    /// Returns the next question on such a device that is asked in turn, as if a reader missed
+    /// there. It skips positions that would not continue: with the page already resident, or with
+    /// no reader expected any more.
+    pub(crate) fn next_in_turn(&mut self, asked: &Question<'_>, cache: &PageCache) -> Option<Ask> {
+        let is_asked = self.policy == Policy::Adaptive && asked.reader.advice == Advice::Normal;
+        if !is_asked || !self.is_far(asked) {
             return None;
         }
-        let streams = &mut self.files[asker.file.0 as usize];
+        let streams = &mut self.files[asked.file.0 as usize];
         // Each is taken once, and there are no more than tentative streams.
         loop {
             let (page, count) = streams.next_in_turn()?;
-            let is_missing = page < asker.file_end && cache.look_up(asker.file, page).is_none();
+            let is_missing = page < asked.file_end && cache.look_up(asked.file, page).is_none();
             let trigger = Trigger::Miss;
             let ask = Ask { page, count, trigger, prev_pos: None, has_waited: true };
-            let found = adaptive::asking(streams, ask, &cache.residency(asker.file));
+            let found = adaptive::asking(streams, ask, &cache.residency(asked.file));
             if is_missing && found.is_some_and(|known| known.is_random() && known.end == page) {
-                return Some((page, count, trigger));
+                return Some(ask);
             }
         }
     }
 
-    /// Returns an allotment of at most `max` pages, given the run lengths and the device.
-    fn allotment(
-        &self,
-        asker: &Asker<'_>,
-        ask: Ask,
-        (max, distance): (Pages, Option<Pages>),
-        far: Option<u32>,
-        runs: &RunChoice,
-    ) -> Allotment {
-        let RunChoice { window: run, begins_backwards, .. } = *runs;
-        let next_stream = far.and_then(|_| self.next_stream(asker, ask));
-        let is_far = far.is_some();
-        Allotment { max, distance, run, begins_backwards, is_far, next_stream }
-    }
-
     /// Returns the start of the next active stream of the file behind one at its marker.
-    fn next_stream(&self, asker: &Asker<'_>, ask: Ask) -> Option<PageIndex> {
-        let streams = &self.files[asker.file.0 as usize];
-        streams.with_marker(ask.page)?;
-        streams.next_begun(ask.page, |share| self.shares.reads_far(asker.now, share))
+    fn next_stream(&self, question: &Question<'_>) -> Option<PageIndex> {
+        let streams = &self.files[question.file.0 as usize];
+        let page = question.ask.page;
+        streams.with_marker(page)?;
+        streams.next_begun(page, |share| self.shares.reads_far(question.now, share))
     }
 
     fn share_question(
         &self,
-        asker: &mut Asker<'_>,
-        ask: Ask,
-        (ceiling, common_ceiling): (Pages, Pages),
+        question: &mut Question<'_>,
+        ceiling: Pages,
+        common_ceiling: Pages,
     ) -> ShareQuestion {
+        let ask = question.ask;
         // A configured limit is used as it is.
-        let unstalled = if self.is_window_learnt { asker.max_io } else { Pages(u64::MAX) };
+        let unstalled = if self.is_window_learnt { question.max_io } else { Pages(u64::MAX) };
         assert!(common_ceiling > Pages::ZERO, "a stream without windows has no share");
         debug_assert!(ceiling >= common_ceiling, "a large read raises its own ceiling");
         ShareQuestion {
-            now: asker.now,
+            now: question.now,
             page: ask.page,
             count: ask.count,
-            submitter: asker.reader.submitter,
+            submitter: question.reader.submitter,
             has_waited: ask.has_waited,
-            blocked_ns: core::mem::take(&mut asker.reader.blocked_ns),
-            handle_blocked_ns: asker.reader.handle_blocked_ns,
+            blocked_ns: core::mem::take(&mut question.reader.blocked_ns),
+            handle_blocked_ns: question.reader.handle_blocked_ns,
             ceiling,
             common_ceiling,
             max_window_unstalled: unstalled.min(ceiling),
-            latency_ns: self.estimators[asker.device as usize].latency_ns(),
-            far: self.is_far(asker).then_some(asker.device),
+            latency_ns: self.estimators[question.device as usize].latency_ns(),
+            far: self.is_far(question).then_some(question.device),
         }
     }
 }

@@ -17,17 +17,17 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::asker::{Asker, PendingShare};
-use super::decision::{Residency, Trigger, WindowLimits};
+use super::decision::{Allotment, Residency, WindowLimits};
 use super::hinted_frames::HintedFrames;
 use super::known_runs::KnownRuns;
 use super::learnt_device::LearntDevice;
 use super::memory_shares::{MemoryShares, ShareId, ShareQuestion};
+use super::plan::{Plan, PolicyMemory, RuledPolicy};
 use super::policy::Policy;
 use super::policy::rules::{AdaptivePart, Rules};
+use super::question::{PendingShare, Question};
 use super::stream_state::Advice;
 use super::streams::Streams;
-use super::walk::{Plan, PolicyMemory, ReadWalk};
 use super::window_estimator::{EndedRead, KnownDisks, WindowEstimator};
 use crate::cache::{FileResidency, PageCache};
 use crate::device_model::{DeviceEstimator, DeviceModel};
@@ -233,30 +233,33 @@ impl Prefetcher {
         self.hints.set_room(Some(room));
     }
 
-    /// Returns the pages to read for a page that the reader encountered. `set_aside` frames are
-    /// reserved for the missing pages of the read itself.
+    /// Returns the pages to read for a page that the reader met.
     pub(crate) fn plan(
         &mut self,
-        asker: &mut Asker<'_>,
-        (page, count, trigger): (PageIndex, Pages, Trigger),
-        set_aside: Pages,
+        question: &mut Question<'_>,
         cache: &mut PageCache,
     ) -> Option<Plan> {
-        assert!(asker.pending.is_none(), "the last question was reported");
-        let walk = self.walk_of(asker);
-        let ask = walk.question(&mut asker.reader.stream, page, count, trigger);
-        let decision = walk.without_policy(&asker.reader.stream, ask).or_else(|| {
-            let limits = walk.window_limits(ask);
-            let is_shared = self.policy == Policy::Adaptive;
-            let ceilings = (limits.max, walk.common_limits().max);
-            let allotment = is_shared.then(|| self.allot(asker, ask, ceilings, set_aside, cache));
-            let file = &mut self.files[asker.file.0 as usize];
-            let memory = PolicyMemory { stream: &mut asker.reader.stream, file };
-            walk.ask_policy(memory, ask, limits, allotment, &cache.residency(asker.file))
+        assert!(question.pending.is_none(), "the last question was reported");
+        let (ask, end) = (question.ask, question.file_end);
+        let ruled = RuledPolicy { policy: self.policy, rules: self.rules };
+        let common = self.common_limits(question);
+        let limits = ruled.limits_of(ask, common);
+        let Question { reader, .. } = question;
+        let before = ruled.without_policy(&reader.stream, ask, reader.advice, limits);
+        let decision = before.or_else(|| {
+            let allotment = if self.policy == Policy::Adaptive {
+                self.allot(question, limits.max, common.max, cache)
+            } else {
+                Allotment::whole(limits.max, None)
+            };
+            let file = &mut self.files[question.file.0 as usize];
+            let memory = PolicyMemory { stream: &mut question.reader.stream, file };
+            ruled.decide(memory, ask, limits, allotment, end, &cache.residency(question.file))
         });
-        let plan = decision.map(|decision| walk.plan(&mut asker.reader.stream, ask, decision));
+        let stream = &mut question.reader.stream;
+        let plan = decision.map(|decision| ruled.plan(stream, ask, decision, end));
         debug_assert!(
-            plan.iter().all(|plan| plan.pages.is_empty() || plan.pages.end <= asker.file_end),
+            plan.iter().all(|plan| plan.pages.is_empty() || plan.pages.end <= end),
             "a plan ends with its file"
         );
         plan
@@ -266,47 +269,47 @@ impl Prefetcher {
     /// none from `cut_at` on, if that is given.
     pub(crate) fn submitted(
         &mut self,
-        asker: &mut Asker<'_>,
+        asked: &mut Question<'_>,
         pages: Pages,
         cut_at: Option<PageIndex>,
         cache: &mut PageCache,
     ) {
-        ReadWalk::submitted(&mut asker.reader.stream, pages);
-        let pending = asker.pending.take();
+        asked.reader.stream.submitted(pages);
+        let pending = asked.pending.take();
         if self.policy != Policy::Adaptive {
             return;
         }
-        self.count_runs(asker, cache);
-        let file = &mut self.files[asker.file.0 as usize];
+        self.count_runs(asked, cache);
+        let file = &mut self.files[asked.file.0 as usize];
         while let Some(share) = file.take_dropped() {
             self.shares.end(share);
         }
-        let Some(PendingShare { share: asked, question, page, unclipped }) = pending else {
+        let Some(PendingShare { share: known, question, unclipped }) = pending else {
             return;
         };
         if let Some(end) = cut_at {
-            file.cut_latest(end, &cache.residency(asker.file));
+            file.cut_latest(end, &cache.residency(asked.file));
         }
         // The next window grows from the full size of this one.
         if let Some(pace) = unclipped {
             file.quicken_latest(pace);
         }
         let mut is_unread = |file, page| cache.is_unread(file, page) == Some(true);
-        let met = file.latest(page, asker.file_end, |page| is_unread(asker.file, page));
+        let met = file.latest(asked.ask.page, asked.file_end, |page| is_unread(asked.file, page));
         let Some(met) = met else { return };
         let share = if met.share == ShareId::NONE {
             let question = ShareQuestion { page: met.position, ..question };
             let share = self.shares.begin(question);
             file.set_share(share);
             share
-        } else if asked == Some(met.share) {
+        } else if known == Some(met.share) {
             met.share
         } else {
             return;
         };
-        let last_page = met.last_page.map(|page| (asker.file, page));
-        self.shares.set_ahead(asker.now, share, met.ahead, last_page);
-        self.shares.look_at_ends(asker.now, is_unread);
+        let last_page = met.last_page.map(|page| (asked.file, page));
+        self.shares.set_ahead(asked.now, share, met.ahead, last_page);
+        self.shares.look_at_ends(asked.now, is_unread);
     }
 
     /// Checks that each stream's share is counted once, and that the sums match the shares.
@@ -325,13 +328,13 @@ impl Prefetcher {
         assert!(self.max_window <= self.largest_read, "a window is no larger than a read");
     }
 
-    /// Returns the reader's state and limits for the policy.
-    fn walk_of(&self, asker: &Asker<'_>) -> ReadWalk {
-        let advice = asker.reader.advice;
+    /// Returns the window limits of small reads.
+    fn common_limits(&self, question: &Question<'_>) -> WindowLimits {
+        let advice = question.reader.advice;
         let largest = self.largest_read;
         let is_learnt = self.is_window_learnt;
         let max = if is_learnt {
-            self.estimators[asker.device as usize].window().min(largest)
+            self.estimators[question.device as usize].window().min(largest)
         } else {
             self.max_window
         };
@@ -342,14 +345,7 @@ impl Prefetcher {
             Advice::Sequential => max.min(Pages(largest.0 / 2)),
             Advice::Normal | Advice::Random => max,
         };
-        ReadWalk {
-            policy: self.policy,
-            limits: WindowLimits { max, io_pages: asker.max_io.min(largest) },
-            prev_pos: asker.prev_pos,
-            end: asker.file_end,
-            advice,
-            rules: self.rules,
-        }
+        advice.limits(WindowLimits { max, io_pages: question.max_io.min(largest) })
     }
 }
 

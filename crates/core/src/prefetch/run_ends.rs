@@ -2,12 +2,12 @@
 //!
 //! Hits are not tracked: the first unread page of a window tells later where its stream ended.
 
-use super::asker::Asker;
-use super::decision::{Ask, Trigger};
+use super::decision::Trigger;
 use super::known_runs::KnownRuns;
 use super::policy::adaptive;
 use super::policy::rules::AdaptivePart;
 use super::prefetcher::Prefetcher;
+use super::question::Question;
 use super::run_lengths::{CountedRun, LIKELY, LONG_DENOM, RunEnd, RunWay, TRUSTED};
 use super::stream_state::Advice;
 use super::streams::{StreamDirection, StreamEntry};
@@ -30,8 +30,8 @@ pub(super) struct RunChoice {
 
 impl Prefetcher {
     /// Counts the streams of a file that have ended since the last question.
-    pub(super) fn count_runs(&mut self, asker: &Asker<'_>, cache: &mut PageCache) {
-        let (device, slot) = (asker.device, asker.file);
+    pub(super) fn count_runs(&mut self, question: &Question<'_>, cache: &mut PageCache) {
+        let (device, slot) = (question.device, question.file);
         let streams = &mut self.files[slot.0 as usize];
         let resumed = streams.take_resumed();
         if self.rules.without.has(AdaptivePart::Runs) {
@@ -42,7 +42,7 @@ impl Prefetcher {
         }
         for place in streams.ended() {
             let entry = *streams.get(place);
-            let end = run_end(&entry, asker.file_end, |page| cache.is_unread(slot, page));
+            let end = run_end(&entry, question.file_end, |page| cache.is_unread(slot, page));
             let counted = self.runs.add(device, slot, &entry, end);
             streams.set_counted(place, counted);
         }
@@ -69,20 +69,19 @@ impl Prefetcher {
     /// entry, if there is one.
     pub(super) fn choose_by_runs(
         &mut self,
-        asker: &Asker<'_>,
-        ask: Ask,
+        question: &Question<'_>,
         found: Option<&StreamEntry>,
         max: Pages,
     ) -> RunChoice {
-        let nothing = RunChoice::default();
+        let (nothing, ask) = (RunChoice::default(), question.ask);
         // Explicit advice takes precedence.
-        if self.is_without(AdaptivePart::Runs) || asker.reader.advice != Advice::Normal {
+        if self.is_without(AdaptivePart::Runs) || question.reader.advice != Advice::Normal {
             return nothing;
         }
         let KnownRuns { files, devices } = &mut self.runs;
-        let device = &mut devices[asker.device as usize];
+        let device = &mut devices[question.device as usize];
         let Some(request) = device.request else { return nothing };
-        let own = files.get_mut(asker.file.0 as usize).and_then(Option::as_deref_mut);
+        let own = files.get_mut(question.file.0 as usize).and_then(Option::as_deref_mut);
         let is_new = found.is_none() && adaptive::begins_anywhere(ask);
         let lengths = match own.filter(|own| own.knows(1, TRUSTED)) {
             Some(own) => own,
@@ -110,7 +109,7 @@ impl Prefetcher {
             (Trigger::Marker, None) => return nothing,
             (Trigger::Marker, Some(known)) => {
                 let read = known.run_before(ask.page, ask.count) + ask.count.0;
-                let end = known.run_at_end(asker.file_end);
+                let end = known.run_at_end(question.file_end);
                 (end.max(read), 1, lengths.part_beyond(read, end))
             }
         };

@@ -1,4 +1,4 @@
-//! Walks the pages of one read: decides when to ask the policy, and carries out its decision.
+//! Walks the pages of one read, and requests the pages of each plan.
 //!
 //! It never waits: a page that was requested counts as resident from then on.
 //!
@@ -7,13 +7,12 @@
 
 use core::ops::Range;
 
-use super::decision::{
-    Allotment, Ask, Decided, Decision, Pattern, Residency, Stride, Trigger, WindowLimits,
-};
+use super::decision::{Allotment, Ask, Decided, Pattern, Residency, Stride, Trigger, WindowLimits};
+use super::plan::RuledPolicy;
+pub use super::plan::{Plan, PolicyMemory};
 use super::policy::Policy;
 use super::policy::rules::Rules;
-use super::stream_state::{Advice, StreamState};
-use super::streams::Streams;
+use super::stream_state::Advice;
 use crate::units::{ByteCount, PageIndex, Pages};
 
 /// Page cache of one file, as needed by a read.
@@ -100,23 +99,6 @@ pub fn visit<C: PageSet>(
     }
 }
 
-/// Pages to read for one decision.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Plan {
-    /// Question.
-    pub ask: Ask,
-    /// Answer. The window of a random read is clipped at the end of the file.
-    pub decision: Decision,
-    /// Pages to read, clipped at the end of the file; for a window with gaps, from the first piece
-    /// on.
-    pub pages: Range<PageIndex>,
-    /// Page whose use requests the next window.
-    pub marker: Option<PageIndex>,
-    /// Pages of the last window to protect from eviction, because one of them was evicted too
-    /// early.
-    pub rescue: Option<Range<PageIndex>>,
-}
-
 impl Plan {
     /// Requests the pages from `cache`. Returns the number requested.
     pub fn fetch(&self, cache: &mut impl PageSet) -> Pages {
@@ -128,12 +110,6 @@ impl Plan {
         } else {
             cache.fetch(self.pages.clone(), self.marker)
         }
-    }
-
-    /// Returns the plan and its outcome as one line of a trace.
-    #[must_use]
-    pub fn decided(&self, submitted: Pages) -> Decided {
-        Decided { ask: self.ask, decision: self.decision, submitted }
     }
 }
 
@@ -153,15 +129,6 @@ pub struct ReadWalk {
     pub advice: Advice,
     /// Rules in addition to the policy's own.
     pub rules: Rules,
-}
-
-/// State kept between reads: policies use either the stream's or the file's.
-#[derive(Debug)]
-pub struct PolicyMemory<'m> {
-    /// State of the stream; each reader has its own.
-    pub stream: &'m mut StreamState,
-    /// State of the file, shared by all its readers.
-    pub file: &'m mut Streams,
 }
 
 impl ReadWalk {
@@ -188,8 +155,8 @@ impl ReadWalk {
                     return;
                 }
             };
-            let memory = PolicyMemory { stream, file };
-            self.ask(memory, cache, page, count, trigger, &mut decided);
+            let ask = stream.ask(page, count, trigger, self.prev_pos);
+            self.ask(PolicyMemory { stream, file }, cache, ask, &mut decided);
         });
     }
 
@@ -203,7 +170,8 @@ impl ReadWalk {
         count: Pages,
         mut decided: impl FnMut(Decided),
     ) {
-        self.ask(memory, cache, page, count, Trigger::Marker, &mut decided);
+        let ask = memory.stream.ask(page, count, Trigger::Marker, self.prev_pos);
+        self.ask(memory, cache, ask, &mut decided);
     }
 
     /// Asks the policy, requests the pages and reports the decision.
@@ -211,97 +179,22 @@ impl ReadWalk {
         &self,
         memory: PolicyMemory<'_>,
         cache: &mut impl PageSet,
-        page: PageIndex,
-        count: Pages,
-        trigger: Trigger,
+        ask: Ask,
         decided: &mut impl FnMut(Decided),
     ) {
+        let Self { policy, rules, advice, end, .. } = *self;
+        let ruled = RuledPolicy { policy, rules };
+        let limits = ruled.limits_of(ask, advice.limits(self.limits));
         let PolicyMemory { stream, file } = memory;
-        let ask = self.question(stream, page, count, trigger);
-        let decision = self.without_policy(stream, ask).or_else(|| {
+        let decision = ruled.without_policy(stream, ask, advice, limits).or_else(|| {
             let memory = PolicyMemory { stream, file };
-            self.ask_policy(memory, ask, self.window_limits(ask), None, cache)
+            ruled.decide(memory, ask, limits, Allotment::whole(limits.max, None), end, cache)
         });
         let Some(decision) = decision else { return };
-        let plan = self.plan(stream, ask, decision);
+        let plan = ruled.plan(stream, ask, decision, end);
         let submitted = plan.fetch(cache);
-        Self::submitted(stream, submitted);
+        stream.submitted(submitted);
         decided(plan.decided(submitted));
-    }
-
-    /// Builds the question for a page. It includes whether the reader has stalled, and clears that
-    /// flag.
-    pub(super) fn question(
-        &self,
-        stream: &mut StreamState,
-        page: PageIndex,
-        count: Pages,
-        trigger: Trigger,
-    ) -> Ask {
-        debug_assert!(count > Pages::ZERO, "a question is about at least one page");
-        let waited = core::mem::take(&mut stream.has_waited);
-        let has_waited = waited || trigger == Trigger::Miss;
-        Ask { page, count, trigger, prev_pos: self.prev_pos, has_waited }
-    }
-
-    /// Returns a decision that precedes the policy's: by advice, or by a rule.
-    pub(super) fn without_policy(&self, stream: &StreamState, ask: Ask) -> Option<Decision> {
-        if self.advice == Advice::Random && ask.trigger == Trigger::Miss {
-            return Some(Decision::random(ask, ask.count));
-        }
-        self.rules.before(stream, ask, self.window_limits(ask))
-    }
-
-    /// Returns the limits of the window for this question.
-    pub(super) fn window_limits(&self, ask: Ask) -> WindowLimits {
-        self.policy.limits_for(ask, self.common_limits())
-    }
-
-    /// Returns the window limits of small reads.
-    pub(super) fn common_limits(&self) -> WindowLimits {
-        self.advice.limits(self.limits)
-    }
-
-    /// Asks the policy; `allotment` is the stream's part of the shared memory.
-    pub(super) fn ask_policy(
-        &self,
-        memory: PolicyMemory<'_>,
-        ask: Ask,
-        limits: WindowLimits,
-        allotment: Option<Allotment>,
-        cache: &impl Residency,
-    ) -> Option<Decision> {
-        let PolicyMemory { stream, file } = memory;
-        let allotment = allotment.unwrap_or(Allotment::whole(limits.max, None));
-        let max = allotment.max;
-        let limits = WindowLimits { max, ..limits };
-        let decision = self.policy.decide_within(stream, file, ask, limits, allotment, cache)?;
-        let max = if self.policy == Policy::None { Pages::ZERO } else { max };
-        Some(self.rules.after(decision, stream, ask, max, self.end))
-    }
-
-    /// Returns the pages to read for a decision, and stores it in the stream's state.
-    pub(super) fn plan(&self, stream: &mut StreamState, ask: Ask, mut decision: Decision) -> Plan {
-        let is_lost = decision.pattern == Pattern::Thrash;
-        let rescue = is_lost.then(|| ask.page..stream.fetched.end().min(self.end));
-        if decision.is_remembered() {
-            stream.window = decision.window;
-        }
-        stream.fetched = decision.window;
-        let marker = self.policy.marker(decision.window, self.end);
-        let window = decision.window.clipped(self.end);
-        debug_assert!(marker.is_none_or(|marker| marker < self.end), "a marker is in its file");
-        if decision.pattern == Pattern::Random {
-            decision.window = window;
-        }
-        Plan { ask, decision, pages: window.start..window.end(), marker, rescue }
-    }
-
-    /// Records the number of pages of a plan that were requested.
-    pub(super) fn submitted(stream: &mut StreamState, pages: Pages) {
-        if pages > Pages::ZERO {
-            stream.seeked = false;
-        }
     }
 }
 

@@ -11,8 +11,8 @@ use crate::files::PathStream;
 use crate::ids::{FileId, ReadId, ReadKind, StreamId, Waiter, slot_of};
 use crate::page_in::read::{PageRead, ReadFrames};
 use crate::page_in::walk::{PageInWalk, Purpose};
-use crate::prefetch::asker::Asker;
 use crate::prefetch::prefetcher::Prefetcher;
+use crate::prefetch::question::{Question, ReaderState};
 use crate::prefetch::walk::{PageMet, ReadPages, visit};
 use crate::prefetch::{Decided, Trigger};
 use crate::sched::{Class, Op, Origin};
@@ -251,44 +251,46 @@ impl ReadPath {
         let mut walk = PageInWalk::new(page_in, stats, pages, purpose, may_read_ahead);
         walk.no_reuse = stream.no_reuse;
         walk.bridge = prefetch.bridge(open.device.index());
-        let mut asker = Asker {
-            now,
-            reader: &mut stream.reader,
-            file: pages.slot,
-            file_end: open.end(),
-            device: open.device.index(),
-            max_io: pages.max_io,
-            is_device_reading: device.is_reading(),
-            prev_pos,
-            frames_ahead: None,
-            pending: None,
-        };
+        let is_device_reading = device.is_reading();
         let mut note = |decided: Option<Decided>| {
             if let Some(decided) = decided {
                 windows.add(decided.submitted);
                 trace.push(now, || EventKind::Decided { stream: id, decided });
             }
         };
-        let mut ask = |asker: &mut Asker<'_>, walk: &mut PageInWalk<'_>, question| {
-            note(read_ahead(prefetch, asker, walk, question));
-            while let Some(next) = prefetch.next_in_turn(asker, &walk.page_in.cache) {
-                note(asker.elsewhere(|asker| read_ahead(prefetch, asker, walk, next)));
+        let mut ask = |reader: &mut ReaderState, walk: &mut PageInWalk<'_>, met, page, count| {
+            let mut question = Question {
+                ask: reader.stream.ask(page, count, met, prev_pos),
+                now,
+                reader,
+                file: pages.slot,
+                file_end: open.end(),
+                device: open.device.index(),
+                max_io: pages.max_io,
+                is_device_reading,
+                set_aside: Pages::ZERO,
+                frames_ahead: None,
+                pending: None,
+            };
+            note(read_ahead(prefetch, &mut question, walk));
+            while let Some(next) = prefetch.next_in_turn(&question, &walk.page_in.cache) {
+                note(question.elsewhere(next, |question| read_ahead(prefetch, question, walk)));
             }
         };
+        let reader = &mut stream.reader;
         match of {
             WalkFor::Read(_, first, count) => {
                 let read = ReadPages { first, count, file_end: open.end(), advice };
                 visit(&mut walk, read, |walk, met, page, count| match met {
-                    PageMet::Missing => ask(&mut asker, walk, (page, count, Trigger::Miss)),
-                    PageMet::Marker => ask(&mut asker, walk, (page, count, Trigger::Marker)),
-                    PageMet::InFlight => asker.reader.stream.has_waited = true,
+                    PageMet::Missing => ask(reader, walk, Trigger::Miss, page, count),
+                    PageMet::Marker => ask(reader, walk, Trigger::Marker, page, count),
+                    PageMet::InFlight => reader.stream.has_waited = true,
                 });
             }
             WalkFor::Marker(page, count) => {
-                ask(&mut asker, &mut walk, (page, count, Trigger::Marker));
+                ask(reader, &mut walk, Trigger::Marker, page, count);
             }
         }
-        assert!(asker.pending.is_none(), "what came of the last plan was reported");
         let PageInWalk { runs, joined, .. } = walk;
         let origin = Origin { op: Op::Read, class: Class::BestEffort, submitter };
         joined.into_iter().for_each(|page| devices.promote(now, open.device, pages, page));
@@ -361,20 +363,19 @@ impl ReadPath {
     }
 }
 
-/// Passes a miss or marker to the prefetcher, and starts the reads that it plans.
+/// Passes a question to the prefetcher, and starts the reads that it plans.
 fn read_ahead(
     prefetch: &mut Prefetcher,
-    asker: &mut Asker<'_>,
+    question: &mut Question<'_>,
     walk: &mut PageInWalk<'_>,
-    question: (PageIndex, Pages, Trigger),
 ) -> Option<Decided> {
     debug_assert!(walk.cut_at.is_none(), "the last plan was reported");
-    let set_aside = walk.set_aside();
-    let plan = prefetch.plan(asker, question, set_aside, &mut walk.page_in.cache);
-    if let Some(frames) = asker.frames_ahead.take() {
+    question.set_aside = walk.set_aside();
+    let plan = prefetch.plan(question, &mut walk.page_in.cache);
+    if let Some(frames) = question.frames_ahead.take() {
         walk.frames_ahead = Some(frames);
     }
     let submitted = plan.as_ref().map_or(Pages::ZERO, |plan| plan.fetch(walk));
-    prefetch.submitted(asker, submitted, walk.cut_at.take(), &mut walk.page_in.cache);
+    prefetch.submitted(question, submitted, walk.cut_at.take(), &mut walk.page_in.cache);
     plan.map(|plan| plan.decided(submitted))
 }

@@ -88,25 +88,34 @@ pub(crate) fn begins_anywhere(ask: Ask) -> bool {
     ask.page > PageIndex(0) && !follows_previous_read(ask)
 }
 
-/// Returns the most pages that this question prefetches if windows may have `max` pages: its
-/// window, and the missing pages of its read before it. A random read prefetches none.
+/// Pages that a question would prefetch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WantedPages {
+    /// Size of the window; 0 for a random read.
+    pub(crate) window: Pages,
+    /// Missing pages of the read before the window.
+    pub(crate) lacks: Pages,
+}
+
+/// Returns the most pages that this question prefetches if windows may have `max` pages.
 pub(crate) fn wants(
     streams: &Streams,
     ask: Ask,
     allotment: Allotment,
     cache: &impl Residency,
-) -> (Pages, Pages) {
-    match ask.trigger {
-        // For a miss, the pages of the read are set aside.
-        Trigger::Miss => (wants_on_miss(streams, ask, allotment, cache), Pages::ZERO),
-        Trigger::Marker => {
-            let known = streams.with_marker(ask.page).map(|place| *streams.get(place));
-            let read_end = ask.page + ask.count;
-            let max = allotment.max;
-            let Some(known) = known else { return (max, Pages::ZERO) };
-            let lacks = Pages(read_end.0.saturating_sub(known.end.0));
-            (next_size(known.pace, allotment).max(strided::least(&known, max)), lacks)
-        }
+) -> WantedPages {
+    let max = allotment.max;
+    if ask.trigger == Trigger::Miss {
+        // The pages of the read are set aside.
+        let window = wants_on_miss(streams, ask, allotment, cache);
+        return WantedPages { window, lacks: Pages::ZERO };
+    }
+    let known = streams.with_marker(ask.page).map(|place| *streams.get(place));
+    let Some(known) = known else { return WantedPages { window: max, lacks: Pages::ZERO } };
+    let read_end = ask.page + ask.count;
+    WantedPages {
+        window: next_size(known.pace, allotment).max(strided::least(&known, max)),
+        lacks: Pages(read_end.0.saturating_sub(known.end.0)),
     }
 }
 

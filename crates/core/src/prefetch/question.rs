@@ -1,7 +1,8 @@
-//! The reader that asks the prefetcher, and its state between questions.
+//! One read-ahead question of a reader, and the reader's state between questions.
 
 use core::mem;
 
+use super::decision::{Ask, Trigger};
 use super::memory_shares::{ShareId, ShareQuestion};
 use super::stream_state::{Advice, StreamState};
 use crate::sched::Submitter;
@@ -20,39 +21,57 @@ pub(crate) struct ReaderState {
     pub(crate) handle_blocked_ns: u64,
 }
 
-/// A reader during one read or at one marker.
+/// One question about a page, from the read that met it to the outcome of the plan.
 #[derive(Debug)]
-pub(crate) struct Asker<'r> {
+pub(crate) struct Question<'r> {
+    /// The part that a policy sees.
+    pub(crate) ask: Ask,
     pub(crate) now: Nanos,
     pub(crate) reader: &'r mut ReaderState,
     pub(crate) file: FileSlot,
     /// First page past the end of the file.
     pub(crate) file_end: PageIndex,
     /// Number of the file's device.
-    /// Largest request of that device.
     pub(crate) device: u32,
+    /// Largest request of that device.
     pub(crate) max_io: Pages,
     /// The device has reads in flight.
     pub(crate) is_device_reading: bool,
-    /// Byte after the last one that the stream's previous read returned.
-    pub(crate) prev_pos: Option<ByteCount>,
-    /// Frames that may still be filled with prefetched pages; None for all.
+    /// Frames reserved for missing pages of the read itself.
+    pub(crate) set_aside: Pages,
+    /// Frames that the answer may fill with prefetched pages; None for all.
     pub(crate) frames_ahead: Option<Pages>,
-    /// Share whose last question has not been reported yet.
+    /// Share of the answer, until the outcome of its plan is reported.
     pub(crate) pending: Option<PendingShare>,
 }
 
-impl Asker<'_> {
-    /// Asks about another stream's position, with the state of the reader's own stream saved and
+impl Question<'_> {
+    /// Asks about another stream's position, with the reader's own question and stream saved and
     /// restored.
-    pub(crate) fn elsewhere<T>(&mut self, ask: impl FnOnce(&mut Self) -> T) -> T {
-        let prev_pos = self.prev_pos.take();
+    pub(crate) fn elsewhere<T>(&mut self, ask: Ask, answer: impl FnOnce(&mut Self) -> T) -> T {
+        let own = mem::replace(&mut self.ask, ask);
         let stream = mem::take(&mut self.reader.stream);
         let blocked_ns = mem::take(&mut self.reader.blocked_ns);
-        let answer = ask(self);
-        self.prev_pos = prev_pos;
+        let answer = answer(self);
+        self.ask = own;
         (self.reader.stream, self.reader.blocked_ns) = (stream, blocked_ns);
         answer
+    }
+}
+
+impl StreamState {
+    /// Returns the question about a page that the stream met. It includes whether the reader has
+    /// stalled, and clears that flag.
+    pub(crate) fn ask(
+        &mut self,
+        page: PageIndex,
+        count: Pages,
+        trigger: Trigger,
+        prev_pos: Option<ByteCount>,
+    ) -> Ask {
+        debug_assert!(count > Pages::ZERO, "a question is about at least one page");
+        let has_waited = mem::take(&mut self.has_waited) || trigger == Trigger::Miss;
+        Ask { page, count, trigger, prev_pos, has_waited }
     }
 }
 
@@ -61,7 +80,6 @@ impl Asker<'_> {
 pub(crate) struct PendingShare {
     pub(super) share: Option<ShareId>,
     pub(super) question: ShareQuestion,
-    pub(super) page: PageIndex,
     /// Size of the window before a clip or the stagger shortened it.
     pub(super) unclipped: Option<Pages>,
 }
@@ -77,7 +95,10 @@ mod tests {
         let window = Window { start: PageIndex(8), size: Pages(4), async_size: Pages(2) };
         let stream = StreamState { window, fetched: window, seeked: true, ..Default::default() };
         let mut reader = ReaderState { stream, blocked_ns: 5, ..ReaderState::default() };
-        let mut asker = Asker {
+        let prev_pos = Some(ByteCount(7));
+        let ask = reader.stream.ask(PageIndex(3), Pages(2), Trigger::Marker, prev_pos);
+        let mut question = Question {
+            ask,
             now: Nanos(0),
             reader: &mut reader,
             file: FileSlot(0),
@@ -85,16 +106,18 @@ mod tests {
             device: 0,
             max_io: Pages(1),
             is_device_reading: false,
-            prev_pos: Some(ByteCount(7)),
+            set_aside: Pages::ZERO,
             frames_ahead: None,
             pending: None,
         };
-        asker.elsewhere(|asker| {
-            assert_eq!((asker.prev_pos, asker.reader.blocked_ns), (None, 0));
-            assert_eq!(asker.reader.stream, StreamState::default());
-            (asker.reader.stream.window.size, asker.reader.blocked_ns) = (Pages(1), 1);
+        let next = Ask { page: PageIndex(40), trigger: Trigger::Miss, prev_pos: None, ..ask };
+        question.elsewhere(next, |question| {
+            assert_eq!((question.ask, question.reader.blocked_ns), (next, 0));
+            assert_eq!(question.reader.stream, StreamState::default());
+            let reader = &mut question.reader;
+            (reader.stream.window.size, reader.blocked_ns) = (Pages(1), 1);
         });
-        assert_eq!((asker.prev_pos, asker.reader.blocked_ns), (Some(ByteCount(7)), 5));
-        assert_eq!(asker.reader.stream, stream);
+        assert_eq!((question.ask, question.reader.blocked_ns), (ask, 5));
+        assert_eq!(question.reader.stream, stream);
     }
 }
