@@ -16,6 +16,7 @@ use crate::args::help::CODES_AND_UNITS;
 use crate::args::trace_format::trace_formats;
 use crate::args::trace_output::{is_trace, output_formats};
 use crate::output::{Failure, Printer, plain};
+use crate::output_file;
 use crate::table;
 
 /// Summarise or convert an I/O trace
@@ -93,7 +94,7 @@ fn convert(
     out: &mut Printer,
 ) -> Result<(), Failure> {
     let inputs = [CommandInput { name: "the trace", path: &args.trace }];
-    let file_error = |error| Failure::WrongUse(format!("--output {error}"));
+    let file_error = |error| output_file::failed("--output", error);
     let file = ResultFile::create(output, &inputs, is_trace).map_err(file_error)?;
     let mut bad = None;
     let written = file.write_whole(|out| {
