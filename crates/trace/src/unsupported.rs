@@ -63,12 +63,11 @@ fn piped(what: &str, command: &str) -> String {
 
 /// Returns the byte order of a text in UTF-16, with or without a byte-order mark.
 fn utf_16(head: &[u8]) -> Option<&'static str> {
+    // A short first line ends within the probed pairs, and tabs separate columns.
+    let is_text = |byte: u8| (b' '..0x7f).contains(&byte) || b"\t\r\n".contains(&byte);
     let plain = |high: usize| {
         let pairs = head.chunks_exact(2).take(16);
-        pairs.len() >= 8
-            && pairs
-                .into_iter()
-                .all(|pair| pair[high] == 0 && (b' '..0x7f).contains(&pair[1 - high]))
+        pairs.len() >= 8 && pairs.into_iter().all(|pair| pair[high] == 0 && is_text(pair[1 - high]))
     };
     match head {
         // Behind a mark there is a letter; a serial number would have two zeroes there.

@@ -104,6 +104,24 @@ fn a_bad_trace_is_named_with_its_line_and_leaves_no_file() {
     refused(&["trace", &bad, "--to", "csv"]);
 }
 
+/// As in `foreread trace FILE --to csv --output - | head`.
+#[test]
+fn a_closed_reader_of_the_converted_trace_is_no_error() {
+    let folder = Folder::new();
+    for output in ["-", "/dev/stdout"] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+        command.args(["trace", &folder.path("fio.log"), "--to", "csv", "--output", output]);
+        let output = command.stdout(writer).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    }
+    let full = fs::File::create("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    command.args(["trace", &folder.path("fio.log"), "--to", "csv", "--output", "-"]);
+    assert_eq!(command.stdout(full).output().unwrap().status.code(), Some(2));
+}
+
 #[test]
 fn stdin_is_a_trace_too() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreread-lab"));

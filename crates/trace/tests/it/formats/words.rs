@@ -239,6 +239,9 @@ fn other_formats_are_named_with_what_to_do() {
         (&b"BZh91AY&SY\x01\x02"[..], "bzip2 -dc FILE | foreread-lab trace -"),
         (b"\xff\xfe1\x00,\x00", "iconv -f UTF-16 -t UTF-8 FILE"),
         (b"1\x002\x00,\x003\x00,\x004\x00,\x005\x006\x00", "iconv -f UTF-16LE"),
+        // One plausible record of oracleGeneral, and a table with tabs.
+        (b"a\0,\0b\0,\0c\0,\0o\0p\0,\0x\x001\0\n\0", "iconv -f UTF-16LE"),
+        (b"\0t\0s\0\t\0l\0b\0a\0\t\0o\0p\0\r\0\n", "iconv -f UTF-16BE"),
         (b"\x07tae\x01\0\0\0", "blkparse -i NAME"),
         (b"PK\x03\x04..", "unzip -p FILE"),
         (b"7z\xbc\xaf\x27\x1c\0", "7z x -so FILE"),

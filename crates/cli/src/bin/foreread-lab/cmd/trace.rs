@@ -16,6 +16,7 @@ use crate::args::trace_format::trace_formats;
 use foreread_cli::args::help::CODES_AND_UNITS;
 use foreread_cli::args::trace_output::{is_trace, output_formats};
 use foreread_cli::output::{Failure, Printer, plain};
+use foreread_cli::output_file;
 use foreread_cli::table;
 
 /// Summarise or convert an I/O trace
@@ -93,7 +94,7 @@ fn convert(
     out: &mut Printer,
 ) -> Result<(), Failure> {
     let inputs = [CommandInput { name: "the trace", path: &args.trace }];
-    let file_error = |error| Failure::WrongUse(format!("--output {error}"));
+    let file_error = |error| output_file::failed("--output", error);
     let file = ResultFile::create(output, &inputs, is_trace).map_err(file_error)?;
     let mut bad = None;
     let written = file.write_whole(|out| {
