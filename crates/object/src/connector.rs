@@ -14,13 +14,13 @@ use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
 use reqwest::tls::Certificate;
 use tokio::time::Instant;
 
-use crate::connection_use::{ConnectionUse, Moves};
-use crate::connections::Host;
+use crate::connection_use::ConnectionUse;
+use crate::connections::MOVES_MAX;
 use crate::counters::{Attempts, StoreCounters};
 use crate::http_client::{self, Redirects};
 use crate::last_failure::LastFailure;
 use crate::proxies;
-use crate::redirects::{FollowingService, FoundAt};
+use crate::redirects::FollowingService;
 use crate::response_watch::ResponseWatch;
 use crate::retry_after;
 use crate::traffic::{Gated, StoreTraffic};
@@ -93,24 +93,24 @@ impl HttpService for CountingService {
             .headers_mut()
             .entry(ACCEPT_ENCODING)
             .or_insert(HeaderValue::from_static("identity"));
-        let mut moves = Moves::none();
+        let mut moves = 0;
         loop {
-            match self.execute(&request, moves).await {
-                Ok(response) => return response,
-                Err(moved) => moves = moved,
+            if let Some(response) = self.execute(&request, moves).await {
+                return response;
             }
+            moves += 1;
         }
     }
 }
 
 impl CountingService {
-    /// Sends a request once, after some moves. Returns the moves with another one if it is
-    /// abandoned, because the server does not serve its connection while another one is idle.
+    /// Sends a request once; `moves` times it was abandoned before. Returns None if it is abandoned
+    /// again, because the server does not serve its connection while another one is idle.
     async fn execute(
         &self,
         request: &HttpRequest,
-        moves: Moves,
-    ) -> Result<Result<HttpResponse, HttpError>, Moves> {
+        moves: u32,
+    ) -> Option<Result<HttpResponse, HttpError>> {
         let gated = request.extensions().get::<Gated>().cloned();
         let permit = match &gated {
             Some(gated) => Some(gated.permit(&self.traffic).await),
@@ -121,21 +121,21 @@ impl CountingService {
         }
         self.counters.sent(request.extensions().get::<Attempts>());
         let watch = request.extensions().get::<ResponseWatch>().cloned();
-        let (sent, connections) = (Instant::now(), &self.traffic.connections);
-        let mut connection = connections.sent(host_of(request), moves);
+        let (sent, connection) = (Instant::now(), self.traffic.connections.sent(moves > 0));
         let client = self.client(connection.client());
         let mut response = {
             let executed = pin!(self.answered(client.execute(request.clone()), &connection));
-            match select(executed, pin!(connection.is_abandoned(moves))).await {
+            match select(executed, pin!(connection.is_not_served())).await {
                 Either::Left((response, _)) => response,
-                Either::Right((moved, _)) => {
+                Either::Right(((), executed)) if moves >= MOVES_MAX => executed.await,
+                Either::Right(_) => {
                     connection.give_up();
-                    return Err(moved);
+                    return None;
                 }
             }
         };
         if let Ok(response) = &response {
-            connection.answered(host_of(request), is_shared(response));
+            connection.answered(is_shared(response));
             if let Some(watch) = watch {
                 watch.note(response, sent.elapsed());
             }
@@ -156,7 +156,7 @@ impl CountingService {
             (Ok(_), _) => connection.completed(),
             (Err(_), _) => {}
         }
-        Ok(response)
+        Some(response)
     }
 
     /// Waits for a response. Once the request is known to hang, sends the requests that wait for a
@@ -189,12 +189,6 @@ impl CountingService {
         }
         client.1.clone()
     }
-}
-
-/// Returns the host that a request reaches, behind redirects if it was found there.
-fn host_of(request: &HttpRequest) -> Host {
-    let found = request.extensions().get::<FoundAt>().and_then(FoundAt::get);
-    Host::of(&found.unwrap_or_else(|| request.uri().to_string()))
 }
 
 fn status(response: &Result<HttpResponse, HttpError>) -> Option<u16> {

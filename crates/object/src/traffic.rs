@@ -155,7 +155,7 @@ impl StoreTraffic {
             waiting: WaitingRequests::default(),
         };
         let (owner, started, may_hedge) = (OwnerProcess::here(), Instant::now(), options.hedge);
-        let (state, connections) = (Mutex::new(state), SharedConnections::new(options.deadline));
+        let (state, connections) = (Mutex::new(state), Arc::default());
         Arc::new(Self { owner, started, may_hedge, counters, state, connections })
     }
 
