@@ -175,7 +175,7 @@ impl DeviceEstimator {
         }
         let Some(bytes) = came.filter(|_| sent.is_seen(now, watched)) else { return };
         let ns = now.0.saturating_sub(sent.at.0);
-        if sent.op == Op::Read && self.scaling.add(sent.in_flight, bytes, (sent.at, now)) {
+        if sent.op == Op::Read && self.scaling.add(sent.in_flight, bytes, sent.at, now) {
             self.reads = Costs::new();
             self.forget_load();
         }

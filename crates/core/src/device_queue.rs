@@ -197,7 +197,7 @@ impl DeviceQueues {
         let is_write = request.origin.op == Op::Write;
         assert!(command.is_none() || is_write, "only writes are commands of a flush domain");
         let depth = self.devices.get(device).map_or(1, DeviceQueue::at_device);
-        self.in_flight.insert(InFlight::new(device, request, (sent, depth), command))
+        self.in_flight.insert(InFlight::new(device, request, sent, depth, command))
     }
 
     /// Returns a request in flight.

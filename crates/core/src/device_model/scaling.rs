@@ -106,7 +106,8 @@ impl ScalingCurve {
         &mut self,
         in_flight: u32,
         bytes: ByteCount,
-        (sent, now): (Nanos, Nanos),
+        sent: Nanos,
+        now: Nanos,
     ) -> bool {
         debug_assert!(in_flight > 0, "a read that was sent was in flight");
         let ns = float(now.0.saturating_sub(sent.0));
@@ -122,7 +123,7 @@ impl ScalingCurve {
         self.others = 0;
         self.samples = self.samples.wrapping_add(1);
         let at = (in_flight.max(1).ilog2() as usize).min(LEVELS - 1);
-        let has_slowed = self.has_slowed(at, ns, (sent, now));
+        let has_slowed = self.has_slowed(at, ns, sent, now);
         let level = &mut self.levels[at];
         if self.samples.wrapping_sub(level.last) > FRESH {
             *level = ScalingLevel::NEW;
@@ -144,7 +145,7 @@ impl ScalingCurve {
     }
 
     /// Counts slow rounds. Returns true if enough of them came in a row.
-    fn has_slowed(&mut self, at: usize, ns: f64, (sent, now): (Nanos, Nanos)) -> bool {
+    fn has_slowed(&mut self, at: usize, ns: f64, sent: Nanos, now: Nanos) -> bool {
         let slow = &mut self.slow;
         if slow.count > 0 {
             if ns <= slow.limit_ns {
@@ -275,7 +276,7 @@ mod tests {
 
     /// A read of which nothing is known but how long it took.
     fn add(curve: &mut ScalingCurve, depth: u32, bytes: ByteCount, ns: u64) -> bool {
-        curve.add(depth, bytes, (Nanos(0), Nanos(ns)))
+        curve.add(depth, bytes, Nanos(0), Nanos(ns))
     }
 
     fn known(served: u32, depths: &[u32]) -> Option<Scaling> {
@@ -360,7 +361,7 @@ mod tests {
             for round in 1..=count {
                 let sent = Nanos(self.1);
                 self.1 += ms * MS;
-                let has_slowed = |_| self.0.add(depth, MIB, (sent, Nanos(self.1)));
+                let has_slowed = |_| self.0.add(depth, MIB, sent, Nanos(self.1));
                 told = told.or((0..depth).any(has_slowed).then_some(round));
             }
             told

@@ -43,7 +43,8 @@ impl InFlight {
     pub(super) fn new(
         device: DeviceId,
         request: Request<IoPayload>,
-        (sent, depth): (SentRequest, u32),
+        sent: SentRequest,
+        depth: u32,
         command: Option<DomainCommand>,
     ) -> Self {
         let (arrived_pages, arrived, arrived_bytes) = (0, Sectors::ZERO, ByteCount::ZERO);

@@ -23,7 +23,8 @@ impl DeviceQueues {
         now: Nanos,
         device: DeviceId,
         file: FilePages<'_>,
-        (page, frame): (PageIndex, Frame),
+        page: PageIndex,
+        frame: Frame,
     ) {
         file.sectors_of(page, |sector| {
             let state =

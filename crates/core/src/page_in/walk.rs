@@ -149,7 +149,7 @@ impl<'a> PageInWalk<'a> {
         let fill = PageFill::whole(filling, file.page_len(page));
         let max_io = file.max_io;
         file.place(page, fill, near, &mut page_in.partial, |start, fill| {
-            append(runs, first_new, (start, fill), is_ahead, max_io);
+            append(runs, first_new, start, fill, is_ahead, max_io);
         });
     }
 }
@@ -181,7 +181,7 @@ impl PageInWalk<'_> {
             let Self { page_in, file, runs, near, .. } = self;
             let max_io = file.max_io;
             file.place(page, fill, near, &mut page_in.partial, |start, fill| {
-                append(runs, first_new, (start, fill), true, max_io);
+                append(runs, first_new, start, fill, true, max_io);
             });
             page = page + Pages(1);
         }
@@ -321,7 +321,8 @@ impl PageSet for PageInWalk<'_> {
 fn append(
     runs: &mut Vec<PageRun>,
     first_new: usize,
-    (start, fill): (Sector, PageFill),
+    start: Sector,
+    fill: PageFill,
     is_ahead: bool,
     max_io: Pages,
 ) {

@@ -142,8 +142,8 @@ impl IoPath {
         self.did(|| PathCall::RestoreDevice { device, learnt });
         let queue = self.read_path.devices.get(device).expect("a device that was added");
         if learnt.is_plausible() {
-            let place = (&queue.geometry, queue.disk);
-            self.read_path.prefetch.restore_device(device.index(), place, &learnt);
+            let (prefetch, geometry) = (&mut self.read_path.prefetch, &queue.geometry);
+            prefetch.restore_device(device.index(), geometry, queue.disk, &learnt);
         }
     }
 
@@ -166,7 +166,7 @@ impl IoPath {
             for page in request.load.pages {
                 let sectors = page.part.sectors();
                 let source = PageSource { device: id, origin, start };
-                read_path.fail_fill(now, source, page, (Fault::Short, 0));
+                read_path.fail_fill(now, source, page, Fault::Short, 0);
                 writeback.tell_woken(read_path);
                 start = start + sectors;
             }

@@ -11,7 +11,7 @@ use crate::driver_io::{DeviceIo, DirectDone, Fault};
 use crate::ids::{DeviceId, DirectId, Tag};
 use crate::prefetch::learnt_device::ServedRead;
 use crate::prefetch::window_estimator::EndedRead;
-use crate::read_path::completion::PageSource;
+use crate::read_path::completion::{PageSource, RequestEnd};
 use crate::sched::{Op, Origin};
 use crate::table::Frame;
 use crate::trace::EventKind;
@@ -224,7 +224,8 @@ impl IoPath {
         for page in request.load.pages.into_iter().skip(completed.arrived_pages) {
             let source = PageSource { device, origin, start: start + from };
             let sectors = page.part.sectors();
-            let is_good = read_path.end_page(now, source, page, from, (bytes, fault, pages));
+            let end = RequestEnd { bytes, fault, pages };
+            let is_good = read_path.end_page(now, source, page, from, end);
             writeback.tell_woken(read_path);
             good += Pages(u64::from(is_good));
             from += sectors;

@@ -138,7 +138,8 @@ impl MemoryShares {
         last_page: Option<(FileSlot, PageIndex)>,
     ) {
         let index = id.0 as usize;
-        let end = last_page.map_or(StreamEnd::Behind, |at| self.last_pages.add(id, at));
+        let end =
+            last_page.map_or(StreamEnd::Behind, |(file, page)| self.last_pages.add(id, file, page));
         let share = &mut self.shares[index];
         debug_assert!(share.is_there, "{id:?} has ended");
         let changes = end != StreamEnd::Behind || share.end != StreamEnd::Behind;

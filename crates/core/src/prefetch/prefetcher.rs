@@ -165,7 +165,8 @@ impl Prefetcher {
     pub(crate) fn restore_device(
         &mut self,
         device: u32,
-        (geometry, disk): (&Geometry, Option<u64>),
+        geometry: &Geometry,
+        disk: Option<u64>,
         learnt: &LearntDevice,
     ) {
         if disk.is_some_and(|disk| self.disks.get(disk).is_some()) {

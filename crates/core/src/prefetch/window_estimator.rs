@@ -322,21 +322,23 @@ mod tests {
     ) {
         let geometry = Geometry { max_io: Pages(1 << 16), ..Geometry::new(ByteCount(1 << 40)) };
         for number in 0..64 {
-            learn_one((estimator, useful), &geometry, number, (pages, start_ns, page_ns));
+            learn_one(estimator, useful, &geometry, number, pages, start_ns + pages * page_ns);
         }
     }
 
     /// One request in each second.
     fn learn_one(
-        (estimator, useful): (&mut DeviceEstimator, &mut WindowEstimator),
+        estimator: &mut DeviceEstimator,
+        useful: &mut WindowEstimator,
         geometry: &Geometry,
         number: u64,
-        (pages, start_ns, page_ns): (u64, u64, u64),
+        pages: u64,
+        ns: u64,
     ) {
         let mut watch = LatencyObserver::default();
         watch.begin(Nanos(0));
         let now = Nanos(number * 1_000_000_000);
-        let end = Nanos(now.0 + start_ns + pages * page_ns);
+        let end = Nanos(now.0 + ns);
         let sent = estimator.dispatched(now, Op::Read, 0);
         estimator.completed(end, sent, Some(Pages(pages).bytes()), 1, watch.now());
         useful.count_ended(end, now, true);
@@ -355,8 +357,8 @@ mod tests {
                 Some((_, count)) => *count += 1,
                 None => sizes.push((pages, 1)),
             }
-            let learnt = (&mut estimator, &mut useful);
-            learn_one(learnt, &geometry, number, (pages, start_ns, page_ns));
+            let ns = start_ns + pages * page_ns;
+            learn_one(&mut estimator, &mut useful, &geometry, number, pages, ns);
         }
         sizes
     }

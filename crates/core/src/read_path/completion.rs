@@ -20,6 +20,17 @@ pub(crate) struct PageSource {
     pub(crate) start: Sector,
 }
 
+/// End of a request, with or without an error.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestEnd {
+    /// Bytes that arrived.
+    pub(crate) bytes: ByteCount,
+    /// Fault of the bytes that did not.
+    pub(crate) fault: Fault,
+    /// Number of pages of the request.
+    pub(crate) pages: usize,
+}
+
 impl ReadPath {
     /// Handles one page, `from` the start of a completed request. Returns true if the page is good.
     ///
@@ -39,8 +50,9 @@ impl ReadPath {
         source: PageSource,
         page: PageFill,
         from: Sectors,
-        (bytes, fault, pages): (ByteCount, Fault, usize),
+        request: RequestEnd,
     ) -> bool {
+        let RequestEnd { bytes, fault, pages } = request;
         assert!(pages > 0, "a page belongs to a request with pages");
         if page.is_covered(from, bytes) {
             self.end_fill(now, page);
@@ -52,7 +64,7 @@ impl ReadPath {
             self.retry_page(now, source.device, source.origin, PageRun::again(source.start, page));
         } else {
             let got = if page.part.is_whole() { page.got(from, bytes) } else { 0 };
-            self.fail_fill(now, source, page, (fault, got));
+            self.fail_fill(now, source, page, fault, got);
         }
         false
     }
@@ -87,7 +99,8 @@ impl ReadPath {
         now: Nanos,
         source: PageSource,
         fill: PageFill,
-        (fault, got): (Fault, u32),
+        fault: Fault,
+        got: u32,
     ) {
         let frame = fill.filling.frame();
         if !self.page_in.partial.contains(frame) {

@@ -139,7 +139,9 @@ impl ReadPath {
             }
         });
         let PageInWalk { mut runs, joined, .. } = walk;
-        joined.into_iter().for_each(|page| devices.promote(now, open.device, pages, page));
+        for (page, frame) in joined {
+            devices.promote(now, open.device, pages, page, frame);
+        }
         for run in &mut runs {
             run.job.is_planned = true;
         }

@@ -192,7 +192,7 @@ impl ReadPath {
         let (stream, file, prev_pos) = (read.stream, read.file, read.prev_pos);
         let what = WalkFor::Read(id, read.frames.pages.start, read.count);
         match stream {
-            Some(stream) => self.walk(now, (stream, file), prev_pos, what),
+            Some(stream) => self.walk(now, stream, file, prev_pos, what),
             None => self.walk_planned(now, id),
         }
         let read = self.reads.get_mut(id);
@@ -221,7 +221,7 @@ impl ReadPath {
         }
         self.telemetry.stats.markers += 1;
         let count = count.min(self.prefetch.largest_read()).max(Pages(1));
-        self.walk(now, (stream, file), prev_pos, WalkFor::Marker(page, count));
+        self.walk(now, stream, file, prev_pos, WalkFor::Marker(page, count));
     }
 
     /// Walks a read through its pages, or takes a marker to the prefetcher, and queues the
@@ -229,7 +229,8 @@ impl ReadPath {
     fn walk(
         &mut self,
         now: Nanos,
-        (id, file): (StreamId, FileId),
+        id: StreamId,
+        file: FileId,
         prev_pos: Option<ByteCount>,
         of: WalkFor,
     ) {
@@ -241,7 +242,7 @@ impl ReadPath {
         let mut forgotten = PathStream::new(file);
         let stream = stream.unwrap_or(&mut forgotten);
         let device = devices.of_file(open.device);
-        let pages = file_pages(file, open, device);
+        let (pages, is_device_reading) = (file_pages(file, open, device), device.is_reading());
         let purpose = match of {
             WalkFor::Marker(..) => Purpose::Marker,
             WalkFor::Read(id, ..) => Purpose::Read(&mut reads.get_mut(id).frames),
@@ -251,7 +252,6 @@ impl ReadPath {
         let mut walk = PageInWalk::new(page_in, stats, pages, purpose, may_read_ahead);
         walk.no_reuse = stream.no_reuse;
         walk.bridge = prefetch.bridge(open.device.index());
-        let is_device_reading = device.is_reading();
         let mut note = |decided: Option<Decided>| {
             if let Some(decided) = decided {
                 windows.add(decided.submitted);
@@ -287,13 +287,13 @@ impl ReadPath {
                     PageMet::InFlight => reader.stream.has_waited = true,
                 });
             }
-            WalkFor::Marker(page, count) => {
-                ask(reader, &mut walk, Trigger::Marker, page, count);
-            }
+            WalkFor::Marker(page, count) => ask(reader, &mut walk, Trigger::Marker, page, count),
         }
         let PageInWalk { runs, joined, .. } = walk;
         let origin = Origin { op: Op::Read, class: Class::BestEffort, submitter };
-        joined.into_iter().for_each(|page| devices.promote(now, open.device, pages, page));
+        for (page, frame) in joined {
+            devices.promote(now, open.device, pages, page, frame);
+        }
         devices.add_runs(now, open.device, runs, origin);
     }
 

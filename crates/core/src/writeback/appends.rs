@@ -13,7 +13,7 @@
 
 use super::Writeback;
 use super::command::{WriteCommand, WriteKind, WriteState};
-use super::dirty_file::{FileDirtyPages, OngoingAppend};
+use super::dirty_file::{AppendStage, FileDirtyPages, OngoingAppend};
 use crate::driver_io::LenChange;
 use crate::ids::{FileId, WriteId};
 use crate::read_path::ReadPath;
@@ -28,17 +28,17 @@ impl Writeback {
         change: LenChange,
     ) -> WriteId {
         let dirty_file = self.files.get_or_insert(file);
-        let is_waiting = dirty_file.appends.iter().any(|each| !each.is_over);
-        let id = if is_waiting {
+        let is_waiting = dirty_file.appends.iter().any(OngoingAppend::blocks_later_ones);
+        let (id, stage) = if is_waiting {
             let write = WriteCommand::new(file, WriteKind::SetLen);
             let id = self.add_write(path, WriteCommand { change: Some(change), ..write });
             path.telemetry.stats.writes_waited_for_pages += 1;
             self.wait(path, id, WriteState::Locked);
-            id
+            (id, AppendStage::Waiting)
         } else {
-            self.begin_change_len(path, file, change)
+            (self.begin_change_len(path, file, change), AppendStage::Extending)
         };
-        self.files.get_or_insert(file).appends.push(OngoingAppend::new(id, is_waiting));
+        self.files.get_or_insert(file).appends.push(OngoingAppend::new(id, stage));
         id
     }
 
@@ -61,7 +61,7 @@ impl Writeback {
         let ended = dirty_file.appends.remove(at);
         let open = path.files.used(file);
         let is_last = !open.is_closing && ended.limit == ANY && open.len == ended.end;
-        let cut = (!ended.is_over && is_last && ended.written < ended.end).then(|| {
+        let cut = (ended.blocks_later_ones() && is_last && ended.written < ended.end).then(|| {
             let id = self.begin_change_len(path, file, LenChange::Exact(ended.written));
             let write = self.writes.get_mut(id).expect("a cut that waits is not over");
             write.only_from = Some(ended.end);
@@ -82,19 +82,22 @@ impl Writeback {
         &mut self,
         file: FileId,
         append: WriteId,
-        (before, end): (ByteCount, ByteCount),
+        before: ByteCount,
+        end: ByteCount,
     ) {
         if let Some(each) = self.ongoing_append(file, append) {
-            (each.limit, each.has_grown, each.written, each.end) = (ANY, true, before, end);
+            assert!(each.stage == AppendStage::Extending, "{append:?} extends the file once");
+            each.stage = AppendStage::Filling;
+            (each.limit, each.written, each.end) = (ANY, before, end);
         }
     }
 
     /// Ends an append's change of length. If it did not extend the file, the append is over.
     pub(super) fn end_append_len(&mut self, path: &mut ReadPath, file: FileId, id: WriteId) {
         if let Some(each) = self.ongoing_append(file, id)
-            && !each.has_grown
+            && each.stage != AppendStage::Filling
         {
-            each.is_over = true;
+            each.stage = AppendStage::Over;
             self.start_next_append(path, file);
         }
     }
@@ -111,8 +114,8 @@ impl Writeback {
             return;
         };
         each.written = each.written.max(end);
-        if each.written >= each.end && !each.is_over {
-            each.is_over = true;
+        if each.written >= each.end && each.blocks_later_ones() {
+            each.stage = AppendStage::Over;
             self.start_next_append(path, file);
         }
     }
@@ -120,8 +123,11 @@ impl Writeback {
     /// Lets the first append that is not filled change the length.
     fn start_next_append(&mut self, path: &mut ReadPath, file: FileId) {
         let appends = self.files.get_mut(file).map(|dirty_file| &mut dirty_file.appends);
-        let Some(next) = appends.into_iter().flatten().find(|each| !each.is_over) else { return };
-        if core::mem::take(&mut next.is_waiting) {
+        let Some(next) = appends.into_iter().flatten().find(|each| each.blocks_later_ones()) else {
+            return;
+        };
+        if next.stage == AppendStage::Waiting {
+            next.stage = AppendStage::Extending;
             let id = next.id;
             let write = self.writes.get(id).expect("an append that waits is not over");
             let change = write.change.expect("a change says to what");
@@ -133,11 +139,12 @@ impl Writeback {
 
     /// Removes an append from the line; returns true if it was waiting.
     pub(super) fn leave_append_line(&mut self, file: FileId, append: WriteId) -> bool {
-        let each = self.ongoing_append(file, append).filter(|each| each.is_waiting);
-        each.is_some_and(|each| {
-            (each.is_waiting, each.is_over) = (false, true);
-            true
-        })
+        let each = self.ongoing_append(file, append);
+        let Some(each) = each.filter(|each| each.stage == AppendStage::Waiting) else {
+            return false;
+        };
+        each.stage = AppendStage::Over;
+        true
     }
 
     /// Records a cut of the file in all its appends.
@@ -166,15 +173,20 @@ impl Writeback {
 impl FileDirtyPages {
     /// Returns the appends that wait for others and have no pages yet.
     pub(super) fn waiting_appends(&self) -> impl Iterator<Item = WriteId> {
-        self.appends.iter().filter(|each| each.is_waiting).map(|each| each.id)
+        let is_waiting = |each: &&OngoingAppend| each.stage == AppendStage::Waiting;
+        self.appends.iter().filter(is_waiting).map(|each| each.id)
     }
 }
 
 impl OngoingAppend {
-    const fn new(id: WriteId, is_waiting: bool) -> Self {
+    const fn new(id: WriteId, stage: AppendStage) -> Self {
         let (limit, written, end) = (ANY, ByteCount::ZERO, ByteCount::ZERO);
-        let (has_grown, is_over, is_left) = (false, false, false);
-        Self { id, limit, written, end, is_waiting, has_grown, is_over, is_left }
+        Self { id, limit, written, end, stage, is_left: false }
+    }
+
+    /// Returns true if later appends wait for this one.
+    fn blocks_later_ones(&self) -> bool {
+        self.stage != AppendStage::Over
     }
 }
 

@@ -63,14 +63,22 @@ pub(super) struct OngoingAppend {
     pub(super) written: ByteCount,
     /// End of the append in the file.
     pub(super) end: ByteCount,
-    /// True while it waits for earlier ones to be filled.
-    pub(super) is_waiting: bool,
-    /// True once the file has been extended.
-    pub(super) has_grown: bool,
-    /// True once it is filled, or if it does not extend the file: others need not wait for it.
-    pub(super) is_over: bool,
+    pub(super) stage: AppendStage,
     /// True if its caller left while the length was being changed.
     pub(super) is_left: bool,
+}
+
+/// Stages of an append, in order. A stage may be skipped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum AppendStage {
+    /// It waits for earlier ones to be filled.
+    Waiting,
+    /// It changes the length of the file.
+    Extending,
+    /// The file was extended, and its pieces are being filled.
+    Filling,
+    /// It is filled, or does not extend the file: others need not wait for it.
+    Over,
 }
 
 /// The dirty pages of one flush sequence: the time between two flushes.

@@ -7,10 +7,9 @@ use super::Writeback;
 use super::command::WriteState;
 use super::dirty_page::{DirtyList, DirtyPage};
 use crate::cache::Fresh;
-use crate::driver_io::{Fault, WriteFill, WriteMode};
-use crate::ids::{FileId, Waiter, WriteId, slot_of};
+use crate::driver_io::{Fault, WriteMode};
+use crate::ids::{Waiter, WriteId, slot_of};
 use crate::read_path::ReadPath;
-use crate::sched::Submitter;
 use crate::units::{Nanos, PageIndex};
 
 impl Writeback {
@@ -35,7 +34,11 @@ impl Writeback {
                 path.page_in.cache.drop_fresh(fresh);
                 continue;
             }
-            self.swap_page(path, now, file, (fill, fresh), mode, submitter);
+            assert!(fresh.frame() == fill.new, "{:?} was filled, not {fresh:?}", fill.new);
+            let mut dirty = DirtyPage::new(file, fill.page, fill.new, submitter, now);
+            dirty.is_urgent = mode != WriteMode::WriteBack;
+            dirty.is_fua = mode == WriteMode::Fua;
+            self.swap_page(path, fresh, dirty);
             let write = self.writes.get_mut(id).expect("a write is filled before it is over");
             write.budget = write.budget.checked_sub(1).expect("a write has budget for each page");
             if mode != WriteMode::WriteBack {
@@ -67,28 +70,15 @@ impl Writeback {
     ///   dirty, failed       the same                            the new bytes instead of the old
     ///   being written       an orphan until that ends           the old bytes, then the new ones
     /// ```
-    fn swap_page(
-        &mut self,
-        path: &mut ReadPath,
-        now: Nanos,
-        file: FileId,
-        (fill, fresh): (&WriteFill, Fresh),
-        mode: WriteMode,
-        submitter: Submitter,
-    ) {
-        assert!(fresh.frame() == fill.new, "{:?} was filled, not {fresh:?}", fill.new);
+    fn swap_page(&mut self, path: &mut ReadPath, fresh: Fresh, mut dirty: DirtyPage) {
+        let DirtyPage { file, page, frame, submitter, is_urgent, is_fua, .. } = dirty;
         let slot = slot_of(file);
-        let old =
-            path.page_in.cache.look_up(slot, fill.page).and_then(|old| self.dirty.of(old.frame()));
-        path.page_in.cache.put_written(slot, fill.page, fresh);
+        let old = path.page_in.cache.look_up(slot, page).and_then(|old| self.dirty.of(old.frame()));
+        path.page_in.cache.put_written(slot, page, fresh);
         path.telemetry.stats.pages_written += 1;
 
         let dirty_file =
             self.files.get_mut(file).expect("a write that had a lock is counted by its file");
-        let is_urgent = mode != WriteMode::WriteBack;
-        let is_fua = mode == WriteMode::Fua;
-        let mut dirty = DirtyPage::new(file, fill.page, fill.new, submitter, now);
-        (dirty.is_urgent, dirty.is_fua) = (is_urgent, is_fua);
         let list = if is_urgent { DirtyList::Urgent } else { DirtyList::Aging };
         match old.map(|id| (id, self.dirty.get(id).on)) {
             None => {
@@ -103,8 +93,8 @@ impl Writeback {
                 self.dirty.get_mut(older).other = Some(id);
             }
             Some((id, on)) => {
-                let old = self.dirty.move_to(id, fill.new);
-                path.page_in.waiters.move_to(old, fill.new);
+                let old = self.dirty.move_to(id, frame);
+                path.page_in.waiters.move_to(old, frame);
                 path.page_in.cache.release(old);
                 self.budget.release(1);
                 let dirty = self.dirty.get_mut(id);

@@ -156,7 +156,7 @@ impl Writeback {
                 self.note_len_lost(file, fault);
             }
             self.set_len(path, file, len, true);
-            self.has_appended(file, id, (before, len));
+            self.has_appended(file, id, before, len);
         }
         self.unlock(id);
         let len = if fault.is_none() { before } else { ByteCount::ZERO };

@@ -275,7 +275,7 @@ impl Writeback {
             if !entry.is_up_to_date() {
                 write.outstanding += 1;
                 waiters.add(old, Waiter::Write(id));
-                path.devices.promote(now, open.device, pages, (fill.page, old));
+                path.devices.promote(now, open.device, pages, fill.page, old);
             }
         }
         if write.outstanding == 0 {

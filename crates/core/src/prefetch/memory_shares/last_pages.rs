@@ -45,7 +45,7 @@ impl LastPages {
     }
 
     /// Queues a stream with this last page.
-    pub(super) fn add(&mut self, share: ShareId, (file, page): (FileSlot, PageIndex)) -> StreamEnd {
+    pub(super) fn add(&mut self, share: ShareId, file: FileSlot, page: PageIndex) -> StreamEnd {
         self.newest = self.newest.wrapping_add(1);
         let number = self.newest;
         self.line.push_back(LastPage { share, number, file, page });
