@@ -17,10 +17,13 @@
 //! pages of stack.
 
 pub(crate) mod end;
+mod file_work;
 mod handshake;
+mod payload;
 mod reads;
 mod receive_buffer;
 mod send_queue;
+mod task_slots;
 mod wait;
 pub(crate) mod wait_mode;
 mod writes;
@@ -33,7 +36,7 @@ use foreread::ReadStream;
 use rustix::event::PollFlags;
 
 use crate::Counters;
-use crate::blocking_pool::{BlockingJob, BlockingWork};
+use crate::blocking_pool::BlockingWork;
 use crate::clock::now;
 use crate::mailbox::{Mail, Mailbox};
 use crate::nbd::handshake::Negotiated;
@@ -43,12 +46,14 @@ use crate::server_state::ServerState;
 use crate::socket::{Socket, wait};
 
 use end::ConnectionEnd;
+use file_work::FileWork;
+use payload::Incoming;
 use reads::PendingReads;
 use receive_buffer::ReceiveBuffer;
 use send_queue::SendQueue;
+use task_slots::TaskSlots;
 use wait::busy_for;
 use wait_mode::WaitModes;
-use writes::Incoming;
 
 pub(crate) struct Connection<'s> {
     shared: &'s ServerState,
@@ -61,6 +66,8 @@ pub(crate) struct Connection<'s> {
     /// Mail that was taken, between two turns nothing.
     mail: Vec<Mail>,
     pending: PendingReads,
+    /// Writes and flushes in flight as futures.
+    file_work: TaskSlots<FileWork>,
     /// Requests in the blocking pool.
     jobs: usize,
     /// Bytes of requests in hand.
@@ -114,6 +121,7 @@ pub(crate) fn serve(
         mailbox: Arc::new(Mailbox::new()?),
         mail: Vec::new(),
         pending: PendingReads::default(),
+        file_work: TaskSlots::default(),
         jobs: 0,
         kept: 0,
         is_in_line: false,
@@ -267,16 +275,8 @@ impl Connection<'_> {
                 BlockingWork::Extents { cookie, range, one }
             }
         };
-        self.give_away(work, paid);
+        self.begin_work(work, paid);
         Ok(())
-    }
-
-    /// To the blocking pool.
-    fn give_away(&mut self, work: BlockingWork, paid: usize) {
-        self.jobs += 1;
-        self.kept += paid;
-        let job = BlockingJob { work, paid, mailbox: Arc::clone(&self.mailbox) };
-        self.shared.pool.add(&self.shared.store, job);
     }
 
     fn take_mail(&mut self) {
@@ -285,6 +285,7 @@ impl Connection<'_> {
         for piece in mail.drain(..) {
             match piece {
                 Mail::ReadWoken(slot) => self.poll_fetch(slot),
+                Mail::WriteWoken(slot) => self.poll_file_work(slot),
                 Mail::Memory => self.is_in_line = false,
                 Mail::Written { result, paid } => {
                     self.jobs -= 1;
@@ -311,6 +312,7 @@ impl Connection<'_> {
     /// What others still do for it, they do in memory that is its own: it is there so long.
     fn end(&mut self) -> io::Result<()> {
         self.pending = PendingReads::default();
+        self.file_work = TaskSlots::default();
         self.output.clear();
         if self.jobs > 0 {
             self.socket.shut();
@@ -337,7 +339,7 @@ impl Connection<'_> {
 
     /// Requests that are neither answered nor failed.
     fn in_hand(&self) -> usize {
-        self.jobs + self.pending.count()
+        self.jobs + self.pending.count() + self.file_work.count()
     }
 
     fn reply(&mut self, request: &NbdRequest, result: Result<(), NbdErrno>) {

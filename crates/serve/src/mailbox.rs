@@ -26,6 +26,8 @@ pub(crate) struct Mailbox {
 pub(crate) enum Mail {
     /// The fetch in this slot is worth a poll.
     ReadWoken(usize),
+    /// The write or flush in this slot is worth a poll.
+    WriteWoken(usize),
     /// The part of a write that had to wait is written, or not.
     Written { result: Result<(), NbdErrno>, paid: usize },
     /// The server's budget has something again.
@@ -66,10 +68,11 @@ impl AsFd for Mailbox {
     }
 }
 
-/// Wakes the connection for one of its fetches.
+/// Wakes the connection to poll the future in one of its slots.
 struct SlotWaker {
     mailbox: Arc<Mailbox>,
-    number: usize,
+    mail: fn(usize) -> Mail,
+    slot: usize,
 }
 
 impl Wake for SlotWaker {
@@ -78,11 +81,11 @@ impl Wake for SlotWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.mailbox.post(Mail::ReadWoken(self.number));
+        self.mailbox.post((self.mail)(self.slot));
     }
 }
 
-/// A waker for the fetch in this slot.
-pub(crate) fn waker(mailbox: &Arc<Mailbox>, number: usize) -> Waker {
-    Waker::from(Arc::new(SlotWaker { mailbox: Arc::clone(mailbox), number }))
+/// Returns a waker for the future in a slot, which posts `mail` of it.
+pub(crate) fn waker(mailbox: &Arc<Mailbox>, mail: fn(usize) -> Mail, slot: usize) -> Waker {
+    Waker::from(Arc::new(SlotWaker { mailbox: Arc::clone(mailbox), mail, slot }))
 }
