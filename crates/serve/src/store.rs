@@ -10,8 +10,8 @@ use crate::nbd::NbdErrno;
 /// Backing store of an export: the engine's file or an overlay; in tests, a store that blocks and
 /// fails on command.
 pub(crate) trait Store: Send + Sync {
-    /// Returns the file whose writes and flushes are those of this store, as futures. None: a
-    /// write or flush of this store may block, and takes a thread.
+    /// Returns the file that takes all writes and flushes of this store, which then run as futures.
+    /// None: they may block, and need a thread.
     fn file(&self) -> Option<&File> {
         None
     }
