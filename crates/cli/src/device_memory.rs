@@ -24,7 +24,7 @@ use crate::store::url_of;
 
 /// Options for remembered devices.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct RememberArgs {
+pub struct RememberArgs {
     /// Directory for what is learnt about the device, one small text file per device [default:
     /// devices in $STATE_DIRECTORY, else /var/lib/foreread/devices]
     ///
@@ -40,15 +40,38 @@ pub(crate) struct RememberArgs {
 }
 
 impl RememberArgs {
-    fn directory(&self) -> Option<PathBuf> {
-        if self.no_remember {
-            return None;
+    /// Resolves the options.
+    pub fn resolve(self) -> DeviceMemory {
+        match self.remember {
+            _ if self.no_remember => DeviceMemory::Off,
+            Some(directory) => DeviceMemory::Given(directory),
+            None => DeviceMemory::Default,
         }
-        Some(self.remember.clone().unwrap_or_else(default_directory))
+    }
+}
+
+/// Directory for what is learnt about devices.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum DeviceMemory {
+    /// Nothing is loaded or stored.
+    Off,
+    /// The system's directory; without permission to write there, nothing is stored.
+    Default,
+    /// A directory of the user's choice.
+    Given(PathBuf),
+}
+
+impl DeviceMemory {
+    fn directory(&self) -> Option<PathBuf> {
+        match self {
+            Self::Off => None,
+            Self::Default => Some(default_directory()),
+            Self::Given(directory) => Some(directory.clone()),
+        }
     }
 
     /// Makes the engine remember devices, unless disabled.
-    pub(crate) fn give(&self, builder: EngineBuilder) -> EngineBuilder {
+    pub fn give(&self, builder: EngineBuilder) -> EngineBuilder {
         match self.directory() {
             Some(directory) => builder.remember(directory),
             None => builder,
@@ -56,21 +79,21 @@ impl RememberArgs {
     }
 
     /// Adds the device name of `target` to the options, unless disabled.
-    pub(crate) fn name(&self, target: &Path, options: OpenOptions) -> OpenOptions {
+    pub fn name(&self, target: &Path, options: OpenOptions) -> OpenOptions {
         // Stores are named by their URL.
-        let is_unnamed = self.no_remember || url_of(target).is_some();
+        let is_unnamed = *self == Self::Off || url_of(target).is_some();
         if is_unnamed { options } else { with_device_name(target, options) }
     }
 
     /// Reports an unusable record, and saves records until the returned saver is dropped.
-    pub(crate) fn keep(&self, engine: &Engine, file: Option<&File>) -> io::Result<LearntSaver> {
+    pub fn keep(&self, engine: &Engine, file: Option<&File>) -> io::Result<LearntSaver> {
         let record = file.map(|file| file.device().record());
-        if self.no_remember {
+        if *self == Self::Off {
             return Ok(LearntSaver { stop: None, over: None });
         }
         let (stop, stopped) = channel::<()>();
         let (ended, over) = channel::<()>();
-        let (engine, is_asked_for) = (engine.clone(), self.remember.is_some());
+        let (engine, is_asked_for) = (engine.clone(), matches!(self, Self::Given(_)));
         // A record that cannot be read is not written either: one line is enough.
         let ignored = record.filter(|record| matches!(record, DeviceRecord::Ignored { .. }));
         let mut has_warned = ignored.is_some();
@@ -99,7 +122,7 @@ impl RememberArgs {
 }
 
 /// Returns the default directory.
-pub(crate) fn default_directory() -> PathBuf {
+pub fn default_directory() -> PathBuf {
     let state = env::var("STATE_DIRECTORY").ok();
     let state = state.as_deref().and_then(|list| list.split(':').next());
     let state = state.filter(|first| !first.is_empty()).unwrap_or(STATE);
@@ -109,7 +132,7 @@ pub(crate) fn default_directory() -> PathBuf {
 /// Saves records once a minute and when dropped. The drop waits at most [`LAST_SAVE`], as the
 /// directory may be on a device that hangs.
 #[derive(Debug)]
-pub(crate) struct LearntSaver {
+pub struct LearntSaver {
     stop: Option<Sender<()>>,
     /// Disconnected when the last record is written.
     over: Option<Receiver<()>>,
@@ -126,7 +149,7 @@ impl Drop for LearntSaver {
 
 /// Adds the device name of `target` to the options. Learning starts at the window set by `tune
 /// --remember`, if any.
-pub(crate) fn with_device_name(target: &Path, options: OpenOptions) -> OpenOptions {
+fn with_device_name(target: &Path, options: OpenOptions) -> OpenOptions {
     let sys = SystemRoot::here();
     let device = device_at(target).ok().and_then(|(number, _)| {
         let pair = (rustix::fs::major(number), rustix::fs::minor(number));

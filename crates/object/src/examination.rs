@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use object_store::{Error, GetOptions, GetRange, GetResult, ObjectMeta};
 
+use crate::attributes::finish;
 use crate::error::ObjectError;
 use crate::http_date;
 use crate::last_failure::LastFailure;
@@ -33,13 +34,13 @@ pub struct StoreExamination {
     pub clock_ahead_s: Option<(f64, f64)>,
     /// Treatment of range requests; None if unknown.
     pub ranges: Option<RangeSupport>,
-    /// Whether the store refuses a request for another version (`If-Match`); None if unknown.
+    /// True if the store refuses a request for another version (`If-Match`); None if unknown.
     pub refuses_other_version: Option<bool>,
     /// Times to first byte of small ranges read one after the other, shortest first.
     pub first_bytes: Vec<Duration>,
     /// Cost of opening a connection, on top of the request.
     pub connection: Option<Duration>,
-    /// Whether the server closes each connection after one response.
+    /// True if the server closes each connection after one response.
     pub closes_connections: bool,
 }
 
@@ -92,7 +93,7 @@ struct Examiner {
 /// A response, if any, and its head.
 struct Answered {
     result: Result<GetResult, ObjectError>,
-    /// Whether the store refused because the version differs.
+    /// True if the store refused because the version differs.
     is_refused: bool,
     head: Option<ResponseHead>,
 }
@@ -117,7 +118,7 @@ impl Examiner {
                 let meta = response.meta.clone();
                 if asked.range.is_some() {
                     // Reading the body frees the connection for the next request.
-                    let _ = tokio::time::timeout(self.deadline, response.bytes()).await;
+                    let _ = tokio::time::timeout(self.deadline, finish(response)).await;
                 }
                 meta
             }

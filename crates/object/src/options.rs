@@ -20,7 +20,7 @@ pub struct StoreOptions {
     pub first_pause: Duration,
     /// Maximum number of requests of one bucket in flight, each on its own connection; 1 to 64.
     pub connections: u32,
-    /// Whether a demand read may send a second copy of a late request. Copies add at most 2 % to
+    /// True if a demand read may send a second copy of a late request. Copies add at most 2 % to
     /// the requests.
     pub hedge: bool,
 }
@@ -40,8 +40,8 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Returns the options of `object_store`'s own retries. They apply to requests for credentials,
-    /// requests of callers, and broken bodies; [`retries`](crate::retries) handles all others.
+    /// Returns the options of `object_store`'s own retries. They apply to requests for credentials
+    /// and requests of callers; [`retries`](crate::retries) handles all others.
     pub(crate) fn retry(&self) -> RetryConfig {
         let backoff = BackoffConfig {
             init_backoff: self.first_pause,

@@ -8,33 +8,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 #[cfg(feature = "objects")]
-use foreread_object::{StoreCounts, Stores};
+use foreread_object::{StoreCounts, StorePrices, Stores};
 use serde::Serialize;
 
 #[cfg(feature = "objects")]
-use super::prices::PriceArgs;
+use super::prices::cost;
 
 /// Counters of requests to stores and of their responses.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct StoreAsked {
+pub struct StoreAsked {
     /// HTTP requests, including retries.
-    pub(crate) requests: u64,
-    pub(crate) retried: u64,
+    pub requests: u64,
+    pub retried: u64,
     /// Hedged copies of late requests.
-    pub(crate) hedged: u64,
+    pub hedged: u64,
     /// Responses with status 429 or 503.
-    pub(crate) throttled: u64,
+    pub throttled: u64,
     /// Requests without a response, or with another server error.
-    pub(crate) failed: u64,
+    pub failed: u64,
     /// Bytes of object data.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// None if no price was given.
-    pub(crate) cost: Option<f64>,
+    pub cost: Option<f64>,
 }
 
 impl StoreAsked {
     /// Returns the difference to the earlier counters `before`.
-    pub(crate) fn since(self, before: Self) -> Self {
+    pub fn since(self, before: Self) -> Self {
         Self {
             requests: self.requests - before.requests,
             retried: self.retried - before.retried,
@@ -47,7 +47,7 @@ impl StoreAsked {
     }
 
     /// Formats the counters as one line.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let Self { requests, retried, hedged, throttled, failed, bytes, cost } = self;
         let plural = if *requests == 1 { "" } else { "s" };
         let cost = cost.map(|cost| format!(", which costs {}", money(cost))).unwrap_or_default();
@@ -60,7 +60,7 @@ impl StoreAsked {
 }
 
 /// Formats an amount with four significant digits: requests cost millionths.
-pub(crate) fn money(amount: f64) -> String {
+pub fn money(amount: f64) -> String {
     if amount == 0.0 {
         return "0".to_owned();
     }
@@ -88,7 +88,7 @@ pub(crate) fn say_cost() {
 }
 
 /// Marks the counters as printed by the command.
-pub(crate) fn set_said() {
+pub fn set_said() {
     IS_SAID.store(true, Ordering::Relaxed);
 }
 
@@ -96,7 +96,7 @@ static IS_SAID: AtomicBool = AtomicBool::new(false);
 
 /// Returns the sum over all clients of this process; None without any.
 #[cfg(feature = "objects")]
-pub(crate) fn asked_so_far() -> Option<StoreAsked> {
+pub fn asked_so_far() -> Option<StoreAsked> {
     let clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
     let each = clients.iter().map(|(stores, prices)| of_counts(&stores.counters(), *prices));
     each.reduce(|sum, one| StoreAsked {
@@ -111,24 +111,24 @@ pub(crate) fn asked_so_far() -> Option<StoreAsked> {
 }
 
 #[cfg(not(feature = "objects"))]
-pub(crate) fn asked_so_far() -> Option<StoreAsked> {
+pub fn asked_so_far() -> Option<StoreAsked> {
     None
 }
 
 /// Adds a client to the sum.
 #[cfg(feature = "objects")]
-pub(super) fn add_client(stores: Stores, prices: PriceArgs) {
+pub(super) fn add_client(stores: Stores, prices: Option<StorePrices>) {
     CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).push((stores, prices));
 }
 
 /// All clients; a command has one or a few.
 #[cfg(feature = "objects")]
-static CLIENTS: Mutex<Vec<(Stores, PriceArgs)>> = Mutex::new(Vec::new());
+static CLIENTS: Mutex<Vec<(Stores, Option<StorePrices>)>> = Mutex::new(Vec::new());
 
 #[cfg(feature = "objects")]
-fn of_counts(counts: &StoreCounts, prices: PriceArgs) -> StoreAsked {
+fn of_counts(counts: &StoreCounts, prices: Option<StorePrices>) -> StoreAsked {
     let StoreCounts { requests, retried, hedged, throttled, failed, bytes } = *counts;
-    let cost = prices.cost(requests, bytes);
+    let cost = cost(prices, requests, bytes);
     StoreAsked { requests, retried, hedged, throttled, failed, bytes, cost }
 }
 
@@ -158,8 +158,8 @@ mod tests {
     #[test]
     fn without_a_price_there_is_no_cost_and_one_price_is_enough() {
         let counts = StoreCounts { requests: 2000, bytes: 10, ..StoreCounts::default() };
-        assert_eq!(of_counts(&counts, PriceArgs::default()).cost, None);
-        let prices = PriceArgs { price_per_1000_requests: Some(0.5), price_per_gb: None };
+        assert_eq!(of_counts(&counts, None).cost, None);
+        let prices = Some(StorePrices { per_1000_requests: 0.5, per_gb: 0.0 });
         assert_eq!(of_counts(&counts, prices).cost, Some(1.0));
     }
 }

@@ -1,16 +1,16 @@
 //! The demo, as a user runs it: what it prints, what it refuses, what it leaves behind.
 
 use crate::common;
+use crate::common::Command;
 use crate::html::chromium;
 use crate::said;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
-use common::{Need, looks_until, needs};
+use common::{Need, copy_program, looks_until, needs};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -112,11 +112,9 @@ fn what_cannot_be_read_is_refused_in_one_line_that_says_what_to_do() {
         assert!(line.contains(says), "{line}");
     }
     for (flags, says) in [
-        (["--memory", "100K"], "1 MiB"),
         (["--size", "1M"], "at least 16M"),
         (["--size", "lots"], "powers of 1024"),
         (["--delay", "latency=4"], "latency=4ms"),
-        (["--policy", "clairvoyant"], "linux-6"),
         (["--dir", "/proc"], "--dir"),
         (["--runs", "0"], "1..=99"),
     ] {
@@ -207,7 +205,7 @@ fn without_permission_the_error_says_whose_it_takes() {
     let is_root = fs::read(&file).is_ok();
     // The binary is copied: its own folder may be closed to others.
     let binary = dir.path().join("foreread");
-    fs::copy(env!("CARGO_BIN_EXE_foreread"), &binary).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_foreread"), &binary);
     let mut command = Command::new(&binary);
     if is_root {
         command.uid(UNPRIVILEGED);

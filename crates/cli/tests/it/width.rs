@@ -4,15 +4,16 @@
 //! Out:   lines that fit, made of the words that there are without a width.
 //! Never: a wider line, unless one word alone is too long.
 
+use crate::common::Command;
 use crate::tree;
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
+use crate::said::program;
 use tree::{TREES, tree};
 
 fn printed(args: &[&str], columns: Option<usize>) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    let mut command = Command::new(program(args));
     command.args(args).env_remove("COLUMNS");
     if let Some(columns) = columns {
         command.env("COLUMNS", columns.to_string());

@@ -9,7 +9,7 @@ use crate::support;
 use std::collections::VecDeque;
 use std::sync::Barrier;
 
-use foreread::{Advice, Engine, File, PageGuard, Policy, ReadError, ReadStream};
+use foreread::{Advice, Engine, File, PageGuard, Policy, ReadError, ReadErrorKind, ReadStream};
 use recorded::recorded;
 use support::{PAGE, Random, check, read_and_check, wait_until_idle, with_each_io, write_file};
 use tempfile::TempDir;
@@ -114,7 +114,7 @@ impl Reader<'_> {
                     pins.push_back((next, pin));
                 }
                 // All threads together want more than may be pinned.
-                Err(ReadError::PinLimit { .. }) => {
+                Err(ReadError { kind: ReadErrorKind::PinLimit { .. }, .. }) => {
                     let room = self.random.below(5000);
                     self.read(Some(&stream), file, next, room);
                 }
@@ -173,7 +173,7 @@ fn sixteen_threads_that_fight_for_memory_read_the_right_bytes() {
     let dir = TempDir::new().unwrap();
     let paths: Vec<_> = (0..FILES).map(|file| write_file(dir.path(), file, len(file))).collect();
     with_each_io("sixteen_threads_that_fight_for_memory", |io| {
-        for (memory, policy) in [(1 << 20, Policy::Linux6), (4 << 20, Policy::Thrash2009)] {
+        for (memory, policy) in [(1 << 20, Policy::Linux6), (4 << 20, Policy::Adaptive)] {
             let engine = recorded(Engine::builder().memory(memory).policy(policy).io_backend(io));
             let files: Vec<_> = paths.iter().map(|path| engine.open(path).unwrap()).collect();
             std::thread::scope(|scope| {

@@ -232,7 +232,9 @@ async fn in_virtual_time_each_transfer_ends_with_right_bytes_or_an_error() {
     let broken = store.broken.load(Ordering::Relaxed);
     let once = count + hedged;
     assert!((once..=once + broken).contains(&gets), "{gets} requests, {broken} broken bodies");
-    assert!(hedged > 0 && hedged * 50 <= count, "{hedged} copies of {count} are 2 % at most");
+    // Requests for the rest of a broken body earn copies as well.
+    let earned = (count + broken) / 50;
+    assert!(hedged > 0 && hedged <= earned, "{hedged} copies, and 2 % are {earned}");
     assert!(right > failed && failed > 0, "{right} right, {failed} failed");
 }
 
@@ -270,10 +272,9 @@ impl ObjectStore for StormyStore {
         let Some(GetRange::Bounded(range)) = options.range else { panic!("a range is asked for") };
         sleep(self.inner.latency()).await;
         self.traffic.answered(sent, Some(206), None);
-        gate.grant();
         let payload = stream::iter([Ok(Bytes::from(bytes(0, range.clone())))]).boxed();
         let mut extensions = Extensions::new();
-        extensions.insert(permit.map(Arc::new).expect("it is the first good answer"));
+        extensions.insert(Arc::new(permit));
         let meta = ObjectMeta { location: location.clone(), ..meta(0) };
         let payload = GetResultPayload::Stream(payload);
         Ok(GetResult { payload, attributes: Default::default(), meta, range, extensions })

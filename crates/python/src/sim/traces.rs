@@ -1,6 +1,6 @@
-//! Traces in any format that `foreread trace` reads, replayed on a device model or counted in
-//! isolated caches. Rows equal those of `foreread replay --json`. A trace is never held in memory:
-//! it is read once for its files, and once per replay.
+//! Traces in any format that `foreread-lab trace` reads, replayed on a device model or counted in
+//! isolated caches. Rows equal those of `foreread-lab replay --json`. A trace is never held in
+//! memory: it is read once for its files, and once per replay.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -201,7 +201,7 @@ impl RawTrace {
     /// for their previous reads.
     fn pace(&self, pace: Option<&str>, scale: f64) -> PyResult<ReplayPace> {
         if !(0.0..=1e6).contains(&scale) {
-            return Err(PyValueError::new_err("scale: wants 0 to 1000000"));
+            return Err(PyValueError::new_err("scale: must be from 0 to 1000000"));
         }
         let of_level = match self.summary.level() {
             TraceLevel::Block => "open",

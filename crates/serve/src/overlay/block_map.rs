@@ -211,8 +211,8 @@ impl BlockMap {
         Ok(())
     }
 
-    /// Saves the bits of these blocks, which are durable, and no others. Does nothing if the number
-    /// of reverts is no longer `reverts`: then the caller writes the blocks again.
+    /// Saves the bits of these durable blocks only. No-op if the number of reverts is no longer
+    /// `reverts`, because the blocks must then be written again.
     pub(super) fn save_these(
         &self,
         file: &impl BitsFile,

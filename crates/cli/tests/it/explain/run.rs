@@ -3,9 +3,9 @@
 //! In:    arguments.
 //! Out:   what a user sees.
 
-use std::process::Command;
-
 use serde_json::Value;
+
+use crate::common::Command;
 
 /// What a user sees.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct Answer {
 }
 
 pub(crate) fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread-lab"));
     command.args(args);
     command
 }

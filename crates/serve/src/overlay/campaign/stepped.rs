@@ -25,7 +25,7 @@ use crate::overlay::format::{BLOCK, BLOCK_BYTES, BitsPage, OverlayLayout, PAGE_W
 use crate::overlay::losses::LossyFile;
 use crate::overlay::turns;
 
-/// State that all clients share.
+/// State shared by all clients.
 pub(super) struct SimWorld {
     file: SteppedFile,
     pub(super) oracle: Oracle,
