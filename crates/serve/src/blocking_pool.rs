@@ -1,10 +1,16 @@
-//! The blocking pool: threads that wait for the device, so that connections need not.
+//! The blocking pool: threads for requests that block, so that connections do not.
 //!
-//! In:    jobs.
-//! Out:   mail to the connections that asked.
-//! Never: a thread before it is needed, or more than a few. A job that panics takes no other along.
-//!        A job that waits behind those of another kind: each kind has threads of its own, so that
-//!        a store or a device that stops answering holds only what needs it.
+//! In:    jobs. Writes and flushes of a plain file are not among them: they are futures.
+//! Out:   mail to the connections.
+//! Never: a job that waits behind jobs of another kind: each kind has its own threads, so that a
+//!        store or a device that stops answering holds only the jobs that need it.
+//!
+//! ```text
+//!   discard, zeroes, extents   system calls that block, of a file or an overlay's file
+//!   reads of an overlay        the base may be a store
+//!   writes of an overlay       the same for parts of blocks; FUA: the block, then its bit twice
+//!   flushes of an overlay      blocks, then both copies of the bits, under the lock of the bits
+//! ```
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,35 +21,35 @@ use crate::mailbox::{Mail, Mailbox};
 use crate::nbd::{NbdErrno, reply};
 use crate::store::{Store, errno_of};
 
-/// Something that may wait.
+/// A request, or part of one, that may block.
 #[derive(Debug)]
 pub(crate) struct BlockingJob {
     pub(crate) work: BlockingWork,
-    /// How many bytes of the server's budget it costs, until its mail is taken.
+    /// Bytes of the server's budget that it holds until its mail is taken.
     pub(crate) paid: usize,
     pub(crate) mailbox: Arc<Mailbox>,
 }
 
 #[derive(Debug)]
 pub(crate) enum BlockingWork {
-    /// A part of a write, which its connection waits for.
+    /// A part of a write; its connection takes no more payload until it is done.
     Part {
         bytes: Vec<u8>,
         offset: u64,
         fua: bool,
     },
-    /// A write that is to be durable.
+    /// A FUA write that replies by itself.
     Write {
         cookie: u64,
         bytes: Vec<u8>,
         offset: u64,
     },
-    /// A read of what the export's file has not, or not all.
+    /// A read of bytes that the export's file does not hold, or only in part.
     Read {
         cookie: u64,
         offset: u64,
         len: usize,
-        /// Where its chunk begins for the client; None for a simple reply.
+        /// Export offset of its chunk; None for a simple reply.
         chunk_at: Option<u64>,
     },
     Flush {
@@ -67,28 +73,28 @@ pub(crate) enum BlockingWork {
     },
 }
 
-/// What jobs of a kind wait for.
+/// Kind of job, by the thing that it may block on.
 #[derive(Clone, Copy, Debug)]
 enum JobKind {
-    /// The base of an overlay, which may be a store that does not answer.
+    /// The base of an overlay, which may be a remote store.
     Base,
-    /// Bytes of the device; of an overlay mostly the cache.
+    /// Reads of the device; for an overlay mostly of the cache.
     Read,
-    /// Room in the cache, or the rest of a page.
+    /// Room in the cache, or reading the rest of a page.
     Write,
     /// Commands of the device: flushes, FUA writes, zeroes, discards.
     Device,
-    /// Questions to the file system.
+    /// Extent look-ups in the file system.
     Extents,
 }
 
-/// Threads that do jobs: of each kind the oldest first.
+/// Threads that run jobs; each kind first come, first served.
 #[derive(Debug, Default)]
 pub(crate) struct BlockingPool {
     kinds: [Arc<KindPool>; 5],
 }
 
-/// The threads for jobs of one kind.
+/// Threads and queue for jobs of one kind.
 #[derive(Debug, Default)]
 struct KindPool {
     state: Mutex<PoolState>,
@@ -110,7 +116,13 @@ impl BlockingPool {
         self.kinds[kind as usize].add(store, job);
     }
 
-    /// Its threads end when there is nothing left to do.
+    /// Returns the number of threads of all kinds.
+    #[cfg(test)]
+    pub(crate) fn threads(&self) -> usize {
+        self.kinds.iter().map(|kind| kind.lock().threads).sum()
+    }
+
+    /// Lets the threads end once their queues are empty.
     pub(crate) fn close(&self) {
         self.kinds.iter().for_each(|kind| kind.close());
     }
@@ -129,7 +141,7 @@ impl KindPool {
             let thread = std::thread::Builder::new().name("foreread-pool".into());
             let spawned = thread.stack_size(STACK).spawn(move || pool.run(&*its_store));
             if spawned.is_err() {
-                // Those that are there do it; if there is none, it is done here.
+                // Existing threads run the job; without any, this thread does.
                 let mut state = self.lock();
                 state.threads -= 1;
                 if state.threads == 0
@@ -179,7 +191,7 @@ impl KindPool {
 impl BlockingJob {
     fn run(self, store: &dyn Store) {
         let Self { work, paid, mailbox } = self;
-        // The connection must get an answer, whatever happens.
+        // The connection waits for mail even if the job panics.
         let cookie = work.cookie();
         let is_in_chunks = matches!(
             work,
@@ -220,7 +232,8 @@ impl BlockingWork {
         if store.waits_for_base(&touched, is_write) { JobKind::Base } else { kind }
     }
 
-    fn cookie(&self) -> Option<u64> {
+    /// Returns the request to reply to; None for a part of a write.
+    pub(crate) fn cookie(&self) -> Option<u64> {
         match self {
             Self::Part { .. } => None,
             Self::Write { cookie, .. }
@@ -232,7 +245,7 @@ impl BlockingWork {
         }
     }
 
-    /// Does it. Some: a reply that is more than yes.
+    /// Runs the work. Returns a reply, or None for a plain success.
     fn run(self, store: &dyn Store) -> Result<Option<Vec<u8>>, NbdErrno> {
         let flush = || store.flush().map_err(|error| errno_of(&error));
         let durable = |fua| if fua { flush() } else { Ok(()) };
@@ -261,7 +274,7 @@ impl BlockingWork {
     }
 }
 
-/// The head of a reply with bytes.
+/// Returns the head of a reply that carries `len` bytes.
 fn head(cookie: u64, len: usize, chunk_at: Option<u64>) -> Vec<u8> {
     if let Some(offset) = chunk_at {
         let len = u32::try_from(len).expect("a piece of a reply is 1 MiB at most");
@@ -271,7 +284,8 @@ fn head(cookie: u64, len: usize, chunk_at: Option<u64>) -> Vec<u8> {
     }
 }
 
-/// The extents from the start of the range on, as far as a reply has room for them.
+/// Returns the reply to a block-status request: extents from the start of the range, merged, as
+/// many as a reply may have.
 fn block_status(
     cookie: u64,
     range: Range<u64>,
@@ -296,7 +310,7 @@ fn block_status(
         at = end;
     }
     if known.is_empty() {
-        // What is not known may be data.
+        // An unknown range may hold data.
         known.push((
             u32::try_from(range.end - range.start)
                 .expect("a part of a request whose length is a u32"),
@@ -306,10 +320,10 @@ fn block_status(
     reply::block_status(cookie, &known)
 }
 
-/// Of each kind; enough for the queue of a fast disk. Each waits most of the time.
+/// Threads of each kind: enough for the queue of a fast disk. They block most of the time.
 const MOST_THREADS: usize = 16;
 const STACK: usize = 256 << 10;
-/// A reply of 32 KiB. Clients ask again for the rest.
+/// Extents of a reply of 32 KiB. Clients request the rest again.
 const MOST_EXTENTS: usize = 4096;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   budget --- 256 KiB or more ---> budget (one a connection) --- exact ---> fetch, part, pin, job
-//!      '<-- what is not in use, before each sleep; then the first of the line is woken
+//!      '<-- unused bytes, before each sleep; then the first waiter is woken
 //! ```
 
 use std::collections::VecDeque;

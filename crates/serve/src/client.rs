@@ -1,8 +1,8 @@
-//! A small client that blocks: for `stats` and `set`, for tests, and to make load.
+//! A small blocking client: for `stats` and `set`, for tests, and to generate load.
 //!
 //! In:    a URI or a path, requests.
 //! Out:   replies.
-//! Never: a server that is trusted: what it says is checked.
+//! Never: trust in the server: its lengths and numbers are checked.
 
 mod session;
 
@@ -23,15 +23,15 @@ use crate::socket::{Socket, wait};
 
 pub use session::{ReplyPiece, Session};
 
-/// A connection to a server which has not taken an export yet.
+/// Connection to a server in its handshake.
 #[derive(Debug)]
 pub struct Client {
     wire: ClientSocket,
-    /// What the URI names.
+    /// Export name of the URI.
     export: String,
 }
 
-/// A socket, and what has come from it.
+/// Socket with a buffer of received bytes.
 #[derive(Debug)]
 struct ClientSocket {
     socket: Socket,
@@ -96,11 +96,11 @@ impl Client {
         }
     }
 
-    /// Sends a control request, and gives the answer's text.
+    /// Sends a control request and returns the text of the reply.
     ///
     /// # Errors
     ///
-    /// The server's own error, or why there was no answer.
+    /// If the server replies with an error, or with nothing.
     pub fn control(&mut self, text: &str) -> Result<String, ClientError> {
         let mut out = Vec::new();
         peer::option(&mut out, wire::OPT_CONTROL, &[text.as_bytes()]);
@@ -113,11 +113,11 @@ impl Client {
         Ok(answer)
     }
 
-    /// The names of the exports that are there.
+    /// Returns the names of the server's exports.
     ///
     /// # Errors
     ///
-    /// If the server does not say.
+    /// If the server does not list them.
     pub fn list(&mut self) -> Result<Vec<String>, ClientError> {
         let mut out = Vec::new();
         peer::option(&mut out, wire::OPT_LIST, &[]);
@@ -134,7 +134,7 @@ impl Client {
         Ok(names)
     }
 
-    /// Takes the export that the URI named.
+    /// Selects the export of the URI and ends the handshake.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Client {
         self.go_to(&name, structured)
     }
 
-    /// Takes an export; with `structured`, block status can be asked for, too.
+    /// Selects an export and ends the handshake; `structured` also enables block status.
     ///
     /// # Errors
     ///
@@ -174,7 +174,7 @@ impl Client {
         Ok(Session::new(self.wire, agreed))
     }
 
-    /// Takes answers until `is_last` says so.
+    /// Receives option replies until `is_last` returns true.
     fn answers(
         &mut self,
         mut is_last: impl FnMut(&OptionReply<'_>) -> bool,
@@ -235,7 +235,7 @@ impl ClientSocket {
             bytes => {
                 self.end += bytes;
                 if self.end == self.buffer.len() && self.end < MOST {
-                    // More lies there: next time it is taken in one call.
+                    // The socket has more: receive it in one call next time.
                     self.buffer.resize(2 * self.end, 0);
                 }
                 Ok(())

@@ -1,26 +1,29 @@
-//! A connection: one client, one thread.
+//! A connection: one client, served by one thread.
 //!
-//! In:    a socket, mail from threads that did something for it.
+//! In:    a socket, and mail from other threads.
 //! Out:   replies, in any order.
-//! Never: more in hand than its limits; a wait for the device while others of its requests could
-//!        be served; a page held for a client that does not read.
+//! Never: more requests in hand than its limits; a thread blocked on the device while other
+//!        requests of the client could be served; pages pinned for a client that does not read.
 //!
 //! ```text
 //!   receive -> all requests that are there --+-- hit    --> output: copied, or pinned
 //!      ^                                     +-- miss   --> alone: read here; else a fetch --+
-//!      |                                     +-- others --> the blocking pool -------------------+
+//!      |                                     +-- others --> future, or the blocking pool --------+
 //!      '-- send all in one call <--- output <--- mailbox <-----------------------------------'
 //! ```
 //!
-//! Why a thread each, and not a few for all: a hit costs less than handing it to another thread,
-//! and a client that waits alone for a miss leads the ring itself. A thread that sleeps costs some
-//! pages of stack.
+//! Each connection has a thread because a cache hit costs less than a hand-over to another thread,
+//! and because a lone miss is fastest when its own thread drives the ring. A sleeping thread costs
+//! a few pages of stack.
 
 pub(crate) mod end;
+mod file_work;
 mod handshake;
+mod payload;
 mod reads;
 mod receive_buffer;
 mod send_queue;
+mod task_slots;
 mod wait;
 pub(crate) mod wait_mode;
 mod writes;
@@ -33,7 +36,7 @@ use foreread::ReadStream;
 use rustix::event::PollFlags;
 
 use crate::Counters;
-use crate::blocking_pool::{BlockingJob, BlockingWork};
+use crate::blocking_pool::BlockingWork;
 use crate::clock::now;
 use crate::mailbox::{Mail, Mailbox};
 use crate::nbd::handshake::Negotiated;
@@ -43,12 +46,14 @@ use crate::server_state::ServerState;
 use crate::socket::{Socket, wait};
 
 use end::ConnectionEnd;
+use file_work::FileWork;
+use payload::Incoming;
 use reads::PendingReads;
 use receive_buffer::ReceiveBuffer;
 use send_queue::SendQueue;
+use task_slots::TaskSlots;
 use wait::busy_for;
 use wait_mode::WaitModes;
-use writes::Incoming;
 
 pub(crate) struct Connection<'s> {
     shared: &'s ServerState,
@@ -58,37 +63,39 @@ pub(crate) struct Connection<'s> {
     input: ReceiveBuffer,
     output: SendQueue<'s>,
     mailbox: Arc<Mailbox>,
-    /// Mail that was taken, between two turns nothing.
+    /// Buffer for mail; empty between two turns of the loop.
     mail: Vec<Mail>,
     pending: PendingReads,
-    /// Requests in the blocking pool.
+    /// Writes and flushes in flight as futures.
+    file_work: TaskSlots<FileWork>,
+    /// Jobs in the blocking pool.
     jobs: usize,
-    /// Bytes of requests in hand.
+    /// Bytes of memory that requests in hand hold.
     kept: usize,
-    /// It waits for memory of the server's budget, in line.
+    /// Queued for memory of the server's budget.
     is_in_line: bool,
-    /// It was silent for a while, and has given its buffers back.
+    /// The client was idle and its buffers were freed.
     is_resting: bool,
-    /// A write whose bytes are still coming.
+    /// Write request in progress: its payload is arriving.
     incoming: Option<Incoming>,
-    /// For how many requests more the client counts as one that pipelines.
+    /// Number of further requests for which the client counts as pipelining.
     pipelines: u32,
     wait_modes: WaitModes,
-    /// Nothing more is received.
+    /// The client sends no more requests.
     is_over: bool,
     counters: Counters,
 }
 
-/// What a connection needs to go on.
+/// Event that a connection needs to make progress.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum WaitFor {
-    /// Bytes of its client.
+    /// More bytes from the client.
     Bytes,
-    /// That something in hand ends, or is sent.
+    /// A request in hand completes, or a reply is sent.
     Room,
 }
 
-/// Serves a client until it leaves.
+/// Serves a client until it disconnects.
 pub(crate) fn serve(
     shared: &ServerState,
     socket: &Socket,
@@ -114,6 +121,7 @@ pub(crate) fn serve(
         mailbox: Arc::new(Mailbox::new()?),
         mail: Vec::new(),
         pending: PendingReads::default(),
+        file_work: TaskSlots::default(),
         jobs: 0,
         kept: 0,
         is_in_line: false,
@@ -151,7 +159,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Handles what has come, as far as the limits go.
+    /// Handles received requests until the limits are reached.
     fn handle_input(&mut self) -> Result<WaitFor, ConnectionEnd> {
         loop {
             if let Some(incoming) = &self.incoming {
@@ -183,9 +191,9 @@ impl Connection<'_> {
         }
     }
 
-    /// Takes from the server's budget what a request needs beyond what the connection has anyway.
-    /// None: there is not so much. Then what is in hand is ended first; with nothing in hand, the
-    /// request is answered piece by piece.
+    /// Takes the memory that a request needs beyond the connection's fixed buffers from the
+    /// server's budget, and returns its size. None: the budget is spent, and requests in hand must
+    /// complete first. With none in hand, the request is answered piece by piece.
     fn price(&mut self, request: &NbdRequest) -> Option<usize> {
         let mut paid = self.try_price(request);
         if paid.is_none() && !self.is_in_line {
@@ -199,7 +207,7 @@ impl Connection<'_> {
     fn try_price(&mut self, request: &NbdRequest) -> Option<usize> {
         match request.command {
             wire::CMD_READ => self.price_of_read(request),
-            // One extent is no longer than the head of a reply.
+            // One extent fits into the space of a reply's header.
             wire::CMD_BLOCK_STATUS if request.flags & wire::CMD_FLAG_REQ_ONE != 0 => Some(0),
             wire::CMD_BLOCK_STATUS if self.output.budget.take(EXTENTS) => Some(EXTENTS),
             wire::CMD_BLOCK_STATUS => (self.in_hand() == 0 && self.output.is_empty()).then_some(0),
@@ -213,7 +221,7 @@ impl Connection<'_> {
         self.pipelines = if is_alone { self.pipelines.saturating_sub(1) } else { PIPELINES };
         let command = request.check(&self.agreed);
         if command.is_ok() {
-            // From here on it is counted from the start of the file.
+            // From here on, offsets are those of the file.
             request.offset += self.shared.export.range.start;
         }
         let NbdRequest { cookie, offset, .. } = request;
@@ -239,7 +247,7 @@ impl Connection<'_> {
                 return Ok(());
             }
             Ok(NbdCommand::Disconnect) => {
-                // Bytes after it are ignored.
+                // The protocol ignores bytes after it.
                 self.input.consume(self.input.bytes().len());
                 self.is_over = true;
                 return Ok(());
@@ -267,16 +275,8 @@ impl Connection<'_> {
                 BlockingWork::Extents { cookie, range, one }
             }
         };
-        self.give_away(work, paid);
+        self.begin_work(work, paid);
         Ok(())
-    }
-
-    /// To the blocking pool.
-    fn give_away(&mut self, work: BlockingWork, paid: usize) {
-        self.jobs += 1;
-        self.kept += paid;
-        let job = BlockingJob { work, paid, mailbox: Arc::clone(&self.mailbox) };
-        self.shared.pool.add(&self.shared.store, job);
     }
 
     fn take_mail(&mut self) {
@@ -285,6 +285,7 @@ impl Connection<'_> {
         for piece in mail.drain(..) {
             match piece {
                 Mail::ReadWoken(slot) => self.poll_fetch(slot),
+                Mail::WriteWoken(slot) => self.poll_file_work(slot),
                 Mail::Memory => self.is_in_line = false,
                 Mail::Written { result, paid } => {
                     self.jobs -= 1;
@@ -308,9 +309,10 @@ impl Connection<'_> {
         self.mail = mail;
     }
 
-    /// What others still do for it, they do in memory that is its own: it is there so long.
+    /// Drops all futures and waits for jobs in the blocking pool.
     fn end(&mut self) -> io::Result<()> {
         self.pending = PendingReads::default();
+        self.file_work = TaskSlots::default();
         self.output.clear();
         if self.jobs > 0 {
             self.socket.shut();
@@ -322,7 +324,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Whether a client that sends no more has got all.
+    /// Returns true if a client that sends no more has received all replies.
     fn is_done(&self) -> Result<bool, ConnectionEnd> {
         if self.is_over && !self.shared.is_stopping() && self.has_part() {
             return Err(ConnectionEnd::Cut);
@@ -330,14 +332,14 @@ impl Connection<'_> {
         Ok(self.in_hand() == 0 && self.output.is_empty())
     }
 
-    /// Whether a request has come in part.
+    /// Returns true if part of a request has arrived.
     fn has_part(&self) -> bool {
         self.incoming.is_some() || !self.input.bytes().is_empty()
     }
 
-    /// Requests that are neither answered nor failed.
+    /// Returns the number of requests in flight.
     fn in_hand(&self) -> usize {
-        self.jobs + self.pending.count()
+        self.jobs + self.pending.count() + self.file_work.count()
     }
 
     fn reply(&mut self, request: &NbdRequest, result: Result<(), NbdErrno>) {
@@ -356,7 +358,7 @@ impl Connection<'_> {
         }
     }
 
-    /// What was done since the last time is added to the server's.
+    /// Adds the counters since the last call to the server's.
     fn settle(&mut self) {
         self.shared.meter.counts().add(&std::mem::take(&mut self.counters));
     }
@@ -365,18 +367,17 @@ impl Connection<'_> {
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
         if self.is_in_line {
-            // The budget, which is dropped after this, wakes the next one.
+            // The connection's budget is dropped after this and wakes the next waiter.
             self.shared.budget.leave(&self.mailbox);
         }
     }
 }
 
-/// So much output is sent before more requests are looked at: the client has something to do
-/// meanwhile.
+/// Output that is sent before further requests are handled, so that the client can work on it.
 const SEND_AT: usize = 144 << 10;
-/// Heads of a request that comes in pieces.
+/// Reply headers of one long read.
 const SOME: usize = 64;
-/// The longest answer of extents.
+/// Length limit of a block-status reply.
 const EXTENTS: usize = 33 << 10;
-/// A client that had several requests in hand is expected to do so again, this many requests long.
+/// A client that had several requests in flight counts as pipelining for this many more.
 const PIPELINES: u32 = 16;

@@ -2,7 +2,7 @@
 //!
 //! In:    lines.
 //! Out:   the same to stderr, or to the given sink; of a flood, a few, and a count.
-//! Never: more than a hundred lines in ten seconds, whatever clients do.
+//! Never: more than a hundred lines in ten seconds, even in a flood.
 
 use std::fmt;
 use std::io::Write as _;

@@ -1,8 +1,5 @@
-//! How a connection hears of what others did for it.
-//!
-//! In:    mail, from any thread.
-//! Out:   the same to the connection, which it wakes.
-//! Never: a system call for each piece of mail: one wakes, the others lie beside it.
+//! Mailbox of a connection: results and wake-ups from other threads. Only the first piece of mail
+//! after the connection has emptied it costs a system call.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,16 +18,18 @@ pub(crate) struct Mailbox {
     mail: Mutex<Vec<Mail>>,
 }
 
-/// What there is to tell.
+/// Message to a connection.
 #[derive(Debug)]
 pub(crate) enum Mail {
-    /// The fetch in this slot is worth a poll.
+    /// The read in this slot can make progress: poll it.
     ReadWoken(usize),
-    /// The part of a write that had to wait is written, or not.
+    /// The write or flush in this slot can make progress: poll it.
+    WriteWoken(usize),
+    /// Result of a part of a write that had to wait.
     Written { result: Result<(), NbdErrno>, paid: usize },
-    /// The server's budget has something again.
+    /// The server's budget has free bytes again.
     Memory,
-    /// A reply, whole; and how many bytes were paid for its request.
+    /// A complete reply, and the bytes of budget that its request holds.
     Reply { bytes: Vec<u8>, paid: usize, is_error: bool },
 }
 
@@ -43,17 +42,17 @@ impl Mailbox {
     pub(crate) fn post(&self, mail: Mail) {
         self.mail.lock().unwrap_or_else(PoisonError::into_inner).push(mail);
         if !self.is_rung.swap(true, Ordering::SeqCst) {
-            // It counts to 2^64: it always takes one more.
+            // The counter of an eventfd does not overflow here.
             let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Takes all mail into `to`, which is empty.
+    /// Moves all mail into `to`, which is empty.
     pub(crate) fn take(&self, to: &mut Vec<Mail>) {
         if !self.is_rung.load(Ordering::SeqCst) {
             return;
         }
-        // The bell first: mail that comes after it was silenced rings again.
+        // Clear the eventfd first, so that later mail signals it again.
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
         self.is_rung.store(false, Ordering::SeqCst);
         std::mem::swap(to, &mut self.mail.lock().unwrap_or_else(PoisonError::into_inner));
@@ -66,10 +65,11 @@ impl AsFd for Mailbox {
     }
 }
 
-/// Wakes the connection for one of its fetches.
+/// Wakes the connection to poll the future in one of its slots.
 struct SlotWaker {
     mailbox: Arc<Mailbox>,
-    number: usize,
+    mail: fn(usize) -> Mail,
+    slot: usize,
 }
 
 impl Wake for SlotWaker {
@@ -78,11 +78,11 @@ impl Wake for SlotWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.mailbox.post(Mail::ReadWoken(self.number));
+        self.mailbox.post((self.mail)(self.slot));
     }
 }
 
-/// A waker for the fetch in this slot.
-pub(crate) fn waker(mailbox: &Arc<Mailbox>, number: usize) -> Waker {
-    Waker::from(Arc::new(SlotWaker { mailbox: Arc::clone(mailbox), number }))
+/// Returns a waker for the future in a slot, which posts `mail` of it.
+pub(crate) fn waker(mailbox: &Arc<Mailbox>, mail: fn(usize) -> Mail, slot: usize) -> Waker {
+    Waker::from(Arc::new(SlotWaker { mailbox: Arc::clone(mailbox), mail, slot }))
 }

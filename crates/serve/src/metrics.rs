@@ -1,8 +1,8 @@
-//! Metrics for Prometheus and what reads its format.
+//! Metrics in the text format of Prometheus.
 //!
 //! In:    [`ServerStats`].
 //! Out:   a text of families, at `/metrics`.
-//! Never: a number that `foreread stats --json` has not. A label whose values are not known before.
+//! Never: a number that `foreread stats --json` lacks; a label with an unbounded set of values.
 
 mod exposition;
 mod http;

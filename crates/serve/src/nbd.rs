@@ -1,8 +1,8 @@
 //! The NBD protocol: bytes in, values and bytes out.
 //!
 //! In:    bytes of a peer, split anywhere.
-//! Out:   what they ask for, and the bytes of the answers.
-//! Never: a socket, an engine, memory whose size the peer chooses.
+//! Out:   requests and replies as values, and their bytes.
+//! Never: a socket, an engine, an allocation sized by the peer.
 //!
 //! ```text
 //!   server                                                  client
@@ -25,28 +25,28 @@ pub mod wire;
 use std::error::Error;
 use std::fmt;
 
-/// A breach of the protocol that ends a connection: the position in the stream is lost, or the
-/// peer asks for more than is given.
+/// Violation of the protocol that ends a connection: the position in the stream is lost, or a limit
+/// is exceeded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// A number that every message of this kind begins with is another one.
+    /// A message does not begin with its magic number.
     Magic {
-        /// Which message.
+        /// Kind of message.
         of: &'static str,
-        /// What was there.
+        /// Number found instead.
         found: u64,
     },
-    /// Flags at the begin that are not defined.
+    /// The client's handshake flags have undefined bits.
     Flags(u32),
-    /// An option, or an answer, that is longer than its bound.
+    /// An option or reply is longer than its limit.
     TooBig {
-        /// How long it says that it is.
+        /// Length in its header.
         len: u32,
     },
-    /// An export that is not here, asked for in the way that has no error.
+    /// `NBD_OPT_EXPORT_NAME`, which has no error reply, names an unknown export.
     NoSuchExport,
-    /// An option of a client that cannot read the answer.
+    /// A client without fixed newstyle sends an option that needs a reply.
     NotFixed,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for ProtocolError {
 
 impl Error for ProtocolError {}
 
-/// Why a request failed, in the numbers of the protocol.
+/// Error numbers of the protocol.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum NbdErrno {
@@ -72,9 +72,9 @@ pub enum NbdErrno {
     Perm = 1,
     /// The device failed.
     Io = 5,
-    /// No memory for it.
+    /// Out of memory.
     NoMem = 12,
-    /// The request makes no sense.
+    /// The request is invalid.
     Inval = 22,
     /// Past the end of the export, or of the device.
     NoSpc = 28,

@@ -1,15 +1,15 @@
-//! What clients write to an export that cannot be written: blocks in a local file beside it.
+//! Copy-on-write overlay: blocks that clients write over a read-only export go to a local file.
 //!
 //! In:    a base that never changes, a file for blocks; reads and writes, from any thread.
-//! Out:   the base with the blocks that were written over it.
-//! Never: a block of another base's overlay; a bit on disk for a block that is not; a write
-//!        acknowledged as durable whose block or bit is not.
+//! Out:   the base with the written blocks over it.
+//! Never: the overlay of another base; a bit on disk before its block is durable; a write
+//!        acknowledged as durable before its block and bit are.
 //!
 //! ```text
-//!   read    base  |....|....|....|....|   whose bit is 0
-//!           file  |    |####|    |####|   whose bit is 1
-//!   write   a block for the first time:   its other bytes from the base, room in the file, the
-//!                                         block, then the bit in memory
+//!   read    base  |....|....|....|....|   blocks with bit 0
+//!           file  |    |####|    |####|   blocks with bit 1
+//!   write   a block for the first time:   read its other bytes from the base, allocate space in
+//!                                         the file, write the block, then set the bit in memory
 //!   flush   blocks, then bits:            a crash between them leaves the bits as they were
 //! ```
 
@@ -43,7 +43,7 @@ use crate::overlay::losses::LossyFile;
 pub use crate::overlay::losses::OverlayLosses;
 use crate::store::Store;
 
-/// A base that is read, and a local file with what was written over it.
+/// Read-only base, and a local file with the blocks written over it.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -57,18 +57,19 @@ use crate::store::Store;
 /// ```
 pub struct Overlay {
     blocks: OverlayBlocks<File>,
-    /// If this has made it.
+    /// Present if the file was created by this call.
     new_file: Option<NewFile>,
     losses: OverlayLosses,
 }
 
 impl Overlay {
-    /// Opens an overlay, or makes one, for this version of a base. No other program may use the
-    /// file meanwhile.
+    /// Opens or creates an overlay of this version of a base, and locks its file against other
+    /// programs. Copies of the bits that a power cut has torn are repaired first.
     ///
     /// # Errors
     ///
-    /// If the path names anything but an overlay of this base in this version.
+    /// If the path names anything but an overlay of this base in this version, or the file cannot
+    /// be read, repaired or locked.
     pub fn open(
         engine: &Engine,
         base: File,
@@ -95,46 +96,46 @@ impl Overlay {
         if new_file.is_none() {
             layout.check(&file, &header).map_err(failed)?.map_err(|what| not_ours(path, what))?;
         }
-        // The server before was perhaps killed in a flush: bits that are read count as saved.
+        // The last server may have been killed in a flush, and bits that are read count as saved.
         file.sync_data().map_err(failed)?;
         let map = BlockMap::read(|bytes, at| file.read_exact_at(bytes, at), layout);
         let map = map.map_err(failed)?.map_err(|what| not_ours(path, what))?;
-        // The file that is locked, whatever has its name by now.
+        // The locked file, even if its path names another one by now.
         let same = file.try_clone().map_err(failed)?;
         let blocks = engine.open_file(same, options).map_err(OverlayError::Open)?;
         if blocks.len() < layout.end() {
             return Err(not_ours(path, format::CUT.to_owned()));
         }
         map.repair(&blocks).map_err(failed)?;
-        // The descriptor has the lock.
+        // This descriptor holds the lock.
         let make_room: MakeRoom = Box::new(move |range| make_room(&file, &range));
         let blocks = OverlayBlocks::new(base, blocks, layout, map, make_room);
         let losses = OverlayLosses(blocks.losses.clone());
         Ok(Self { blocks, new_file, losses })
     }
 
-    /// Returns the name of the file, if it was made just now: dropped, it removes the file. For a
-    /// program that may still refuse to serve it. Otherwise the file stays.
+    /// Returns a guard that removes the file when dropped, if [`Self::open`] created it: for a
+    /// program that may still fail before it serves. Without this call the file stays.
     pub fn take_new_file(&mut self) -> Option<NewFile> {
         self.new_file.take()
     }
 
-    /// Returns how many bytes differ from the base, or were written as they are there: whole blocks
-    /// of 4 KiB.
+    /// Returns the number of bytes in written blocks of 4 KiB, whether or not they differ from the
+    /// base.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.blocks.map.count() * BLOCK
     }
 
-    /// Returns the file that has what was written. The owner accepts lost writes with
-    /// [`OverlayLosses::accept`], not of this file: the overlay would know only at its next flush,
-    /// which then fails.
+    /// Returns the file that holds the written blocks. Accept lost writes with
+    /// [`OverlayLosses::accept`], not on this file: the next flush of the overlay would notice and
+    /// fail.
     #[must_use]
     pub fn written_file(&self) -> &File {
         &self.blocks.blocks
     }
 
-    /// Returns the handle with which the owner accepts lost writes.
+    /// Returns the handle that accepts lost writes.
     #[must_use]
     pub fn losses(&self) -> &OverlayLosses {
         &self.losses
@@ -146,7 +147,7 @@ impl Overlay {
         &self.blocks.base
     }
 
-    /// Reads bytes as clients see them: those that were written, and those of the base.
+    /// Reads bytes as clients see them: written blocks over the base.
     ///
     /// # Errors
     ///
@@ -197,17 +198,17 @@ impl Store for Overlay {
         self.blocks.zero(range, may_unmap)
     }
 
-    /// What the base has of holes is not known.
+    /// Reports everything as data: holes of the base are unknown.
     fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, NbdErrno> {
         Ok(vec![(range, true)])
     }
 }
 
-/// Takes room in a file: a full disk is known before a write is acknowledged.
+/// Allocates space in a file, so that a full disk fails the write before it is acknowledged.
 fn make_room(file: &fs::File, range: &Range<u64>) -> io::Result<()> {
     let (flags, len) = (FallocateFlags::KEEP_SIZE, range.end - range.start);
     match retry_on_intr(|| fallocate(file, flags, range.start, len)) {
-        // Not all file systems can: then a full disk is seen by the flush.
+        // Where the file system cannot, a full disk fails the flush instead.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         Err(errno) => Err(errno.into()),
     }

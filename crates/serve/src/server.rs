@@ -1,8 +1,8 @@
-//! The server: sockets, connections, and their end.
+//! The server: listeners, threads of connections, and the shutdown.
 //!
 //! In:    an engine, an export, addresses.
-//! Out:   a thread for each connection.
-//! Never: a connection's fault that ends another.
+//! Out:   one thread for each connection.
+//! Never: an error or panic of one connection that ends another.
 //!
 //! ```text
 //!   run: poll --+-- listener: accept --> thread --> connection --+--> done, or a line in the log
@@ -49,16 +49,16 @@ use listen::{Listener, NamedSocket};
 pub struct Server {
     shared: ServerState,
     listeners: Vec<Listener>,
-    /// Made before the first client may come; None of an export that is not written.
+    /// Prepared before the first client connects; None for a read-only export.
     last_flush: Option<LastFlush>,
 }
 
 impl Server {
-    /// A server that listens nowhere yet.
+    /// Creates a server without listeners.
     ///
     /// # Panics
     ///
-    /// If the export's range is not inside of its file.
+    /// If the export's range exceeds its file.
     #[must_use]
     pub fn new(engine: Engine, export: Export, limits: ServerLimits) -> Self {
         let store = Arc::new(export.file.clone());
@@ -66,7 +66,7 @@ impl Server {
         Self::of_store(engine, export, limits, store)
     }
 
-    /// A server whose clients' writes go to an overlay; its base is the export's file.
+    /// Creates a server that writes to an overlay; the base is the export's file.
     ///
     /// # Panics
     ///
@@ -114,9 +114,9 @@ impl Server {
         Self { shared, listeners: Vec::new(), last_flush: None }
     }
 
-    /// Listens on a Unix socket, which its owner alone may use from its first moment. A stale
-    /// socket file is replaced; this one's is removed when [`Self::run`] ends. Returns the file,
-    /// for a process that has to end without that.
+    /// Listens on a Unix socket that only its owner can connect to. A stale socket file is
+    /// replaced; [`Self::run`] removes the file when it returns. Returns the file, for a process
+    /// that exits without that.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl Server {
         Ok(file)
     }
 
-    /// Listens on a TCP address; port 0 takes a free one. Says which it is.
+    /// Listens on a TCP address and returns it; port 0 selects a free port.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl Server {
         Ok(addr)
     }
 
-    /// Takes what the last flush needs, before a client's write can be acknowledged.
+    /// Allocates the resources of the last flush before any write can be acknowledged.
     fn prepare_last_flush(&mut self) -> Result<(), ServeError> {
         if self.last_flush.is_none() && !self.shared.export.read_only {
             self.last_flush = Some(LastFlush::prepare()?);
@@ -153,45 +153,44 @@ impl Server {
         Ok(())
     }
 
-    /// Stops the server, from anywhere.
+    /// Returns a handle that stops the server from any thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.shared.stopper.clone()
     }
 
-    /// Shows the server's counters while it runs.
+    /// Returns a reader of the server's counters that works while it runs.
     #[must_use]
     pub fn counter_reader(&self) -> CounterReader {
         self.shared.meter.clone()
     }
 
-    /// Returns the counters of what was done so far.
+    /// Returns the counters so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.meter.counters()
     }
 
-    /// Sets the handler of control requests, which come over Unix sockets only. Without it they are
-    /// refused.
+    /// Sets the handler of control requests, which are accepted over Unix sockets only. Without a
+    /// handler they are refused.
     pub fn on_control(&mut self, answer: ControlHandler) {
         self.shared.answer = Some(answer);
     }
 
-    /// Sets the sink for lines about clients that misbehave; default: stderr. Of a flood it gets a
-    /// few.
+    /// Sets the sink for log lines about misbehaving clients, which are rate-limited; default:
+    /// stderr.
     pub fn on_log(&mut self, sink: Box<dyn Fn(&str) + Send + Sync>) {
         self.shared.log = ClientLog::to(sink);
     }
 
-    /// Serves until it is stopped: then requests in hand are answered, and all is flushed. That
-    /// takes at most [`ServerLimits::stop_timeout`] and [`ServerLimits::exit_timeout`], and a few
-    /// seconds.
+    /// Serves until it is stopped; then it answers requests in hand and flushes. That takes at most
+    /// [`ServerLimits::stop_timeout`] plus [`ServerLimits::exit_timeout`] and a few seconds.
     ///
     /// # Errors
     ///
-    /// If the server cannot go on, or what clients wrote does not reach the device in time. Then a
-    /// thread may be left that waits for the device, and so may the last handle to the engine when
-    /// it is dropped: a caller that is to end in any case keeps one, and exits the process.
+    /// If the server cannot continue, or the last flush fails or exceeds its time limit. After a
+    /// time-out a thread may still block on the device, and dropping the last handle to the engine
+    /// may block, too: a caller that must exit keeps a handle and exits the process.
     pub fn run(self) -> Result<(), ServeError> {
         let Self { shared, listeners, last_flush } = self;
         let shared = Arc::new(shared);
@@ -217,7 +216,7 @@ impl Server {
     }
 }
 
-/// Accepts until it is stopped.
+/// Accepts connections until the server is stopped.
 fn accept_all(shared: &Arc<ServerState>, listeners: &[Listener], wake: &OwnedFd) -> io::Result<()> {
     let mut next = 1;
     while !shared.is_stopping() {
@@ -236,7 +235,7 @@ fn accept_all(shared: &Arc<ServerState>, listeners: &[Listener], wake: &OwnedFd)
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    // Out of descriptors, mostly: they come back when a connection ends.
+                    // Mostly out of descriptors: a connection that ends frees some.
                     shared.log.line(clock::now(), &format_args!("cannot accept: {error}"));
                     wait([(wake.as_fd(), PollFlags::IN)], Some(PAUSE))?;
                 }
@@ -246,7 +245,7 @@ fn accept_all(shared: &Arc<ServerState>, listeners: &[Listener], wake: &OwnedFd)
     Ok(())
 }
 
-/// Returns the number after this one that names no open connection.
+/// Returns the next number that no open connection has.
 fn next_number(shared: &ServerState, number: u32) -> u32 {
     let open = shared.lock();
     let mut next = number.wrapping_add(1).max(1);
@@ -257,12 +256,12 @@ fn next_number(shared: &ServerState, number: u32) -> u32 {
 }
 
 impl ServerState {
-    /// Serves a client in a thread of its own, if there is room for one more.
+    /// Serves a client in a new thread, if it is admitted.
     fn welcome(shared: &Arc<Self>, socket: Socket, number: u32, kind: ClientKind) {
         let socket = Arc::new(socket);
         let counts = shared.meter.counts();
         if !shared.map_probe.could_map(shared.budget.total() + CONNECTIONS_RESERVE) {
-            // An allocation that fails ends the process, and all clients with it.
+            // A failed allocation would abort the process, and with it all clients.
             let why = "refused: the system has no memory for another connection (ulimit -v)";
             return shared.refused(socket.peer, &why);
         }
@@ -278,7 +277,7 @@ impl ServerState {
         let client = ClientThread { shared: Arc::clone(shared), socket, number, kind };
         let thread = std::thread::Builder::new().name("foreread-nbd".into()).stack_size(STACK);
         let peer = client.socket.peer;
-        // A client that has no thread is dropped, and so closed.
+        // Without a thread, the client is dropped and thereby closed.
         if let Err(error) = thread.spawn(move || client.run()) {
             shared.log.line(clock::now(), &format_args!("{peer}: refused: no thread: {error}"));
         }
@@ -295,7 +294,7 @@ impl ServerState {
     }
 }
 
-/// A client that is served; when it ends, it is gone from the list.
+/// Thread of a client; its drop removes the client from the open connections.
 struct ClientThread {
     shared: Arc<ServerState>,
     socket: Arc<Socket>,
@@ -343,17 +342,16 @@ impl fmt::Debug for Server {
     }
 }
 
-/// Memory that has to be left beside the budget of all connections when one is admitted: for its
-/// stack and buffers, for those of others that were just admitted, and for threads of the blocking
-/// pool.
+/// Memory that must be mappable beyond the budget of all replies when a connection is admitted: for
+/// its stack and buffers, those of others just admitted, and threads of the blocking pool.
 const CONNECTIONS_RESERVE: usize = 32 << 20;
-/// A connection's thread calls the core, the ring and the kernel, none of which is deep.
+/// Stack of a connection's thread: calls into the core and the ring are not deep.
 const STACK: usize = 256 << 10;
-/// A few pieces of replies, however small the cache is.
+/// Least budget of replies, even with a small cache: a few pieces.
 const LEAST_SHARED: usize = 4 << 20;
-/// Enough for all that clients that read have on their way; the others need none.
+/// Largest budget of replies: enough for clients that read; others need none.
 const MOST_SHARED: usize = 64 << 20;
-/// How long a server that has no descriptors waits before it tries again.
+/// Pause after a failed accept, such as without free descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ impl Socket {
         }
     }
 
-    /// How long [`Self::recv`] waits at most.
+    /// Sets the time limit of [`Self::recv`].
     pub(crate) fn set_idle(&self, timeout: Option<Duration>) -> io::Result<()> {
         let timeout = timeout.map(|timeout| timeout.max(Duration::from_millis(1)));
         Ok(sockopt::set_socket_timeout(&self.fd, sockopt::Timeout::Recv, timeout)?)
@@ -115,8 +115,8 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Waits until one of these is as wanted, and says of each what it is; of all nothing, if the time
-/// is over first.
+/// Polls descriptors until one has a requested event, and returns the events of each; none after a
+/// time-out.
 pub(crate) fn wait<const N: usize>(
     wanted: [(BorrowedFd<'_>, PollFlags); N],
     at_most: Option<Duration>,

@@ -10,6 +10,11 @@ use crate::nbd::NbdErrno;
 /// Backing store of an export: the engine's file or an overlay; in tests, a store that blocks and
 /// fails on command.
 pub(crate) trait Store: Send + Sync {
+    /// Returns the file that takes all writes and flushes of this store, which then run as futures.
+    /// None: they may block, and need a thread.
+    fn file(&self) -> Option<&File> {
+        None
+    }
     /// Returns true if the export's file holds these bytes as clients see them.
     fn is_in_file(&self, _: &Range<u64>) -> bool {
         true
@@ -41,6 +46,10 @@ pub(crate) trait Store: Send + Sync {
 }
 
 impl Store for File {
+    fn file(&self) -> Option<&File> {
+        Some(self)
+    }
+
     fn try_write(&self, from: &[u8], offset: u64) -> Result<usize, NbdErrno> {
         self.try_write_at(from, offset).map_err(|error| errno_of(&error.into()))
     }

@@ -17,7 +17,7 @@ use crate::nbd::wire;
 pub struct Session {
     wire: ClientSocket,
     agreed: Negotiated,
-    /// Offset and length of reads whose replies do not say it.
+    /// Offset and length of reads: simple replies do not carry them.
     reads: HashMap<u64, (u64, u32)>,
     out: Vec<u8>,
     next_cookie: u64,
@@ -28,7 +28,7 @@ pub struct Session {
 pub enum ReplyPiece<'b> {
     /// Data at an offset.
     Data(u64, &'b [u8]),
-    /// Zeroes from an offset on, so many.
+    /// Offset and number of zeroes.
     Zeroes(u64, u32),
     /// Extents: a length and a state, in the protocol's bytes, eight each.
     Extents(&'b [u8]),
@@ -43,7 +43,7 @@ impl Session {
         Self { wire, agreed, reads: HashMap::new(), out: Vec::new(), next_cookie: 1 }
     }
 
-    /// What was agreed on.
+    /// Result of the handshake.
     #[must_use]
     pub fn agreed(&self) -> &Negotiated {
         &self.agreed
@@ -69,8 +69,8 @@ impl Session {
         sent
     }
 
-    /// Takes what has come, and waits only if that is nothing whole. Says how many requests are
-    /// answered now.
+    /// Handles received replies; blocks only until one is complete. Returns the number of requests
+    /// that were answered.
     ///
     /// # Errors
     ///
@@ -132,8 +132,8 @@ impl Session {
         }
     }
 
-    /// Asks one thing and waits for its answer: the data of a read, the bytes of extents. An error
-    /// is the number of the reply.
+    /// Sends one request and waits for the reply: the data of a read, or the bytes of extents. The
+    /// inner error is the error number of the reply.
     ///
     /// # Errors
     ///

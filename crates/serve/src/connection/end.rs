@@ -1,34 +1,31 @@
-//! Why a connection ended, and whether that is worth a line in the log.
-//!
-//! In:    what the client or the device did.
-//! Out:   one line for people.
-//! Never: a line for a client that only left.
+//! Reasons for the end of a connection, as lines of the log. A client that just disconnects gets
+//! none.
 
 use std::io;
 
 use crate::nbd::ProtocolError;
 
-/// Why a connection ended before its client said so.
+/// Reason for ending a connection before the client disconnects.
 #[derive(Debug)]
 pub(crate) enum ConnectionEnd {
     /// The client broke the protocol.
     Protocol(ProtocolError),
-    /// It left in the middle of something.
+    /// The client left in the middle of a request.
     Cut,
-    /// It did not say in time what it wants.
+    /// The handshake exceeded its time limit.
     TooSlow,
-    /// As many clients as may be are served.
+    /// The limit of served connections is reached.
     Full,
-    /// It was silent for too long.
+    /// The idle time limit was exceeded.
     Idle,
-    /// A long reply had begun when its device failed: there is no other way to say so.
+    /// The device failed in the middle of a simple reply, which has no other way to report it.
     Broken,
-    /// It is gone, or the system failed.
+    /// The client is gone, or a system call failed.
     Io(io::Error),
 }
 
 impl ConnectionEnd {
-    /// Whether the client is to blame, which is worth a line.
+    /// Returns true if the log gets a line: the client misbehaved, or a system call failed.
     pub(crate) fn is_worth_a_line(&self) -> bool {
         match self {
             Self::Protocol(_)

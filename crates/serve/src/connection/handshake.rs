@@ -1,8 +1,6 @@
 //! The handshake over a socket.
 //!
-//! In:    a client's bytes, one by one if it likes.
-//! Out:   answers; what was agreed on, or None if the client left.
-//! Never: longer than its time-out, in all.
+//! The time limit covers the whole handshake, however slowly the client sends.
 
 use rustix::event::PollFlags;
 use std::io::IoSlice;
@@ -57,7 +55,7 @@ pub(super) fn negotiate(
         };
         input.consume(used);
         if is_answered {
-            // A bound on the answers for a client that asks and does not read them.
+            // Bounds the replies to a client that sends options and reads nothing.
             if out.len() >= MOST_ANSWERS {
                 send(socket, &mut out, deadline)?;
             }
@@ -100,5 +98,5 @@ fn wait_until(socket: &Socket, flags: PollFlags, deadline: Instant) -> Result<()
     Ok(())
 }
 
-/// Answers are sent when there are so many bytes of them.
+/// Replies are sent once they have this many bytes.
 const MOST_ANSWERS: usize = 64 << 10;

@@ -10,34 +10,23 @@
 //! ```
 
 use std::os::fd::AsFd as _;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use foreread::{OwnedRead, ReadError, ReadStream};
 use rustix::event::PollFlags;
 
 use super::Connection;
 use super::end::ConnectionEnd;
+use super::task_slots::TaskSlots;
 use crate::blocking_pool::BlockingWork;
-use crate::mailbox;
+use crate::mailbox::{self, Mail};
 use crate::nbd::request::NbdRequest;
 use crate::nbd::{NbdErrno, reply, wire};
 use crate::socket::wait;
 use crate::store::Store;
 
 /// Reads in flight.
-#[derive(Debug, Default)]
-pub(super) struct PendingReads {
-    slots: Vec<Option<(NbdRequest, OwnedRead)>>,
-    free: Vec<usize>,
-    /// One waker for each slot, created on first use.
-    wakers: Vec<Waker>,
-}
-
-impl PendingReads {
-    pub(super) fn count(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-}
+pub(super) type PendingReads = TaskSlots<(NbdRequest, OwnedRead)>;
 
 impl NbdRequest {
     /// Returns true if errors are sent as chunks once structured replies are negotiated.
@@ -95,7 +84,7 @@ impl Connection<'_> {
             let NbdRequest { cookie, offset, .. } = *request;
             let chunk_at = self.chunk_at(request);
             self.counters.bytes_read += len as u64;
-            self.give_away(BlockingWork::Read { cookie, offset, len, chunk_at }, paid);
+            self.begin_work(BlockingWork::Read { cookie, offset, len, chunk_at }, paid);
             return Ok(());
         }
         if self.hit(request, len, paid) {
@@ -160,20 +149,15 @@ impl Connection<'_> {
 
     fn fetch(&mut self, request: &NbdRequest, buffer: Vec<u8>) {
         let mut fetch = self.stream.read_owned(buffer, request.offset);
-        let pending = &mut self.pending;
-        let slot = pending.free.pop().unwrap_or_else(|| {
-            let slot = pending.slots.len();
-            pending.slots.push(None);
-            pending.wakers.push(mailbox::waker(&self.mailbox, slot));
-            slot
-        });
-        match fetch.poll(self.stream, &Context::from_waker(&pending.wakers[slot])) {
+        let new_waker = |slot| mailbox::waker(&self.mailbox, Mail::ReadWoken, slot);
+        let slot = self.pending.reserve(new_waker);
+        match fetch.poll(self.stream, &Context::from_waker(self.pending.waker(slot))) {
             Poll::Pending => {
-                pending.slots[slot] = Some((*request, fetch));
+                self.pending.put(slot, (*request, fetch));
                 self.kept += request.bytes_wanted();
             }
             Poll::Ready(read) => {
-                pending.free.push(slot);
+                self.pending.release(slot);
                 self.end_read(request, fetch.into_buffer(), &read);
             }
         }
@@ -182,14 +166,9 @@ impl Connection<'_> {
     /// Polls the fetch in a slot. The wake-up may be stale: another read may occupy the slot by
     /// now.
     pub(super) fn poll_fetch(&mut self, slot: usize) {
-        let pending = &mut self.pending;
-        let Some(Some((_, fetch))) = pending.slots.get_mut(slot) else { return };
-        let polled = fetch.poll(self.stream, &Context::from_waker(&pending.wakers[slot]));
-        if let Poll::Ready(read) = polled {
-            let (request, fetch) = pending.slots[slot]
-                .take()
-                .expect("the slot of a woken read is full until the read has ended");
-            pending.free.push(slot);
+        let Some(((_, fetch), waker)) = self.pending.get_mut(slot) else { return };
+        if let Poll::Ready(read) = fetch.poll(self.stream, &Context::from_waker(waker)) {
+            let (request, fetch) = self.pending.take(slot);
             self.kept -= request.bytes_wanted();
             self.end_read(&request, fetch.into_buffer(), &read);
         }

@@ -1,8 +1,4 @@
-//! Bytes that a client has sent and that are not parsed yet.
-//!
-//! In:    bytes of a socket.
-//! Out:   the same, in one piece.
-//! Never: more than its fixed size, whatever the client sends.
+//! Buffer of received bytes that are not parsed yet, in one piece and of bounded size.
 
 use crate::buffer_memory::{BufferMemory, ConnectionBuffer};
 
@@ -18,7 +14,8 @@ impl ReceiveBuffer {
         Self { buffer: memory.buffer(FIRST), start: 0, end: 0 }
     }
 
-    /// A long payload is coming. Beyond [`INPUT`] it must have been paid for.
+    /// Grows the buffer to `len` bytes. Above [`INPUT`], the caller has taken
+    /// [`super::wait::GROWTH`] from the budget.
     pub(crate) fn grow(&mut self, len: usize) {
         if self.buffer.len() < len {
             self.buffer.grow(len);
@@ -29,7 +26,7 @@ impl ReceiveBuffer {
         self.buffer.len() > INPUT
     }
 
-    /// Frees what the buffer has grown by, if it is empty; true if it was large.
+    /// Shrinks an empty buffer to its first size. Returns true if it was large.
     pub(crate) fn shrink(&mut self) -> bool {
         let (is_empty, was_large) = (self.start == self.end, self.is_large());
         if is_empty && self.buffer.len() > FIRST {
@@ -50,7 +47,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Where the next bytes go. There is room unless nothing was ever consumed.
+    /// Returns space for received bytes. It is empty only if the buffer is full of unparsed bytes.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         if self.start > 0 && (self.end - self.start < FEW || self.end == self.buffer.len()) {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -68,11 +65,11 @@ impl ReceiveBuffer {
     }
 }
 
-/// Some requests: a client that does nothing has no more.
+/// Initial size: some requests, enough for an idle client.
 const FIRST: usize = 4 << 10;
-/// The longest option, or some thousand requests: most clients need no more.
+/// Normal size: the longest option, or about 3,000 requests.
 pub(super) const INPUT: usize = 80 << 10;
-/// A large part of a large write.
+/// Size for clients with long writes.
 pub(super) const LARGE_INPUT: usize = 256 << 10;
-/// So many bytes are moved sooner than the buffer's untouched end is touched.
+/// Fewer bytes than this are moved to the front rather than touching new pages at the end.
 const FEW: usize = 64;

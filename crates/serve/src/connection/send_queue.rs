@@ -1,12 +1,10 @@
-//! The replies to a client: they go out in one call, from where their data lie.
+//! Queue of replies to a client, sent in order by one `sendmsg` without gathering them first.
 //!
-//! In:    heads, bytes, pins.
-//! Out:   the same, in order, as far as the socket takes them.
-//! Never: a pin that waits for a client: what does not go out soon is copied, and its pages are
-//!        free.
+//! Pinned pages do not wait for a slow client: after [`PATIENCE`] without progress they are copied
+//! and released.
 //!
 //! ```text
-//!   small   [head|4 KiB|head|4 KiB|head]                 one buffer, whose neighbours are one part
+//!   small   [head|4 KiB|head|4 KiB|head]                 one buffer; adjacent ranges are one part
 //!   parts    Small . . . . . . . . . . . Pin Pin Pin Small Owned
 //!            ^-- one sendmsg ----------------------------------^
 //! ```
@@ -26,26 +24,26 @@ use crate::socket::{Socket, wait};
 
 #[derive(Debug)]
 pub(crate) struct SendQueue<'s> {
-    /// Empty, or [`SMALL`] bytes, whose pages are taken from the system as they are written.
+    /// Empty, or [`SMALL`] bytes; the system allocates its pages when they are written.
     small: ConnectionBuffer,
-    /// How much of it is in use.
+    /// Bytes of `small` in use.
     used: usize,
     parts: VecDeque<SendPart<'s>>,
-    /// How many bytes there are in all.
+    /// Bytes queued in all parts.
     bytes: usize,
     pins: usize,
-    /// Buffers that were sent, to be used again.
+    /// Sent buffers for reuse.
     spare: Vec<Vec<u8>>,
-    /// What all but the small buffer and the spare ones is taken from.
+    /// Budget for pins and owned buffers; the small buffer and the spare ones are free.
     pub(super) budget: ConnectionBudget<'s>,
 }
 
 #[derive(Debug)]
 enum SendPart<'s> {
     Small(Range<usize>),
-    /// From here on.
+    /// A pinned page, and the offset of its first unsent byte.
     Pin(PageGuard<'s>, usize),
-    /// From here on; and how much it costs.
+    /// A buffer, the offset of its first unsent byte, and its cost in bytes of the budget.
     Owned(Vec<u8>, usize, usize),
 }
 
@@ -63,36 +61,36 @@ impl<'s> SendQueue<'s> {
         self.bytes == 0
     }
 
-    /// Copies some bytes.
+    /// Queues a copy of `bytes`.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         match self.room(bytes.len()) {
             Some(room) => {
                 room.copy_from_slice(bytes);
                 self.take_room(bytes.len());
             }
-            // Heads alone, and few: `has_room_for_heads` was asked.
+            // Rare: callers check `has_room_for_heads` first.
             None => self.push_owned(bytes.to_vec(), 0),
         }
     }
 
-    /// Whether there is room for the heads of so many replies.
+    /// Returns true if the small buffer has room for the headers of `count` replies.
     pub(crate) fn has_room_for_heads(&self, count: usize) -> bool {
         count * HEAD <= SMALL - self.used
     }
 
-    /// Whether there is room for so much data, and for heads after it.
+    /// Returns true if the small buffer has room for `len` bytes of data, with reserve for headers.
     pub(crate) fn has_room(&self, len: usize) -> bool {
         len + HEADS <= SMALL - self.used
     }
 
-    /// Drops everything: the client is gone.
+    /// Discards all replies of a client that has left.
     pub(crate) fn clear(&mut self) {
         self.parts.clear();
         (self.used, self.bytes, self.pins) = (0, 0, 0);
         self.shrink();
     }
 
-    /// Frees its buffers, if they are empty.
+    /// Frees the buffers if the queue is empty.
     pub(crate) fn shrink(&mut self) {
         if self.is_empty() {
             self.small.replace(0);
@@ -101,8 +99,8 @@ impl<'s> SendQueue<'s> {
         }
     }
 
-    /// Room for some bytes in the small buffer, if it has so much. Nothing is in there until
-    /// [`Self::take_room`].
+    /// Returns the next `len` bytes of the small buffer to fill, if it has that many left. They are
+    /// queued by [`Self::take_room`].
     pub(crate) fn room(&mut self, len: usize) -> Option<&mut [u8]> {
         let end = self.used + len;
         if self.small.is_empty() {
@@ -111,7 +109,7 @@ impl<'s> SendQueue<'s> {
         self.small.get_mut(self.used..end)
     }
 
-    /// The room was filled.
+    /// Queues `len` bytes that were written into [`Self::room`].
     pub(crate) fn take_room(&mut self, len: usize) {
         let start = self.used;
         self.used += len;
@@ -122,8 +120,8 @@ impl<'s> SendQueue<'s> {
         }
     }
 
-    /// A head, and data that lie in the room that begins `from` bytes behind the small buffer's
-    /// start. Nothing else is in there.
+    /// Queues data that were written at offset `from` of the empty small buffer, with a header,
+    /// which is copied in front of them.
     pub(crate) fn push_before(&mut self, head: &[u8], from: usize, len: usize) {
         assert_eq!(self.used, 0, "the small buffer is empty");
         self.small[from - head.len()..from].copy_from_slice(head);
@@ -132,13 +130,15 @@ impl<'s> SendQueue<'s> {
         self.parts.push_back(SendPart::Small(from - head.len()..self.used));
     }
 
-    /// Its cost was taken from the budget, and goes back when it is sent.
+    /// Queues a buffer. The caller has taken `cost` bytes from the budget; they are returned once
+    /// it is sent.
     pub(crate) fn push_owned(&mut self, bytes: Vec<u8>, cost: usize) {
         self.bytes += bytes.len();
         self.parts.push_back(SendPart::Owned(bytes, 0, cost));
     }
 
-    /// Each costs its length, as it may have to be copied.
+    /// Queues pinned pages. The caller has taken their length from the budget, because they may
+    /// have to be copied.
     pub(crate) fn push_pins(&mut self, pins: &mut Vec<PageGuard<'s>>) {
         for pin in pins.drain(..) {
             self.bytes += pin.len();
@@ -147,16 +147,16 @@ impl<'s> SendQueue<'s> {
         }
     }
 
-    /// A buffer of that length, with anything in it.
+    /// Returns a buffer of this length with undefined contents.
     pub(crate) fn buffer(&mut self, len: usize) -> Vec<u8> {
         match self.spare.pop() {
-            // One that is larger would cost more than is counted for it.
+            // A larger one would hold more memory than the budget counts.
             Some(buffer) if buffer.len() == len => buffer,
             _ => vec![0; len],
         }
     }
 
-    /// A buffer that is not needed.
+    /// Keeps a buffer for reuse, or frees it.
     pub(crate) fn give_back(&mut self, buffer: Vec<u8>) {
         if self.spare.first().is_some_and(|other| other.len() != buffer.len()) {
             self.spare.clear();
@@ -166,17 +166,17 @@ impl<'s> SendQueue<'s> {
         }
     }
 
-    /// Sends as much as the socket takes. While there are pins, it is waited for, as long as it
-    /// takes something now and then; after that nothing is pinned.
+    /// Sends until the socket is full. With pinned pages queued, blocks for room as long as the
+    /// client makes progress, then copies the rest and releases the pages.
     ///
-    /// Why wait at all: a socket's buffer holds less than one large reply, and a client that reads
-    /// empties it in less time than it takes to copy the rest.
+    /// It blocks because a socket's buffer is smaller than one large reply, and a client that reads
+    /// empties it faster than the rest could be copied.
     pub(crate) fn send(&mut self, socket: &Socket) -> io::Result<()> {
         let mut waits = 0;
         while self.bytes > 0 {
             let sent = self.send_once(socket)?;
             self.sent(sent);
-            // The kernel takes less than is offered only if it has no more room.
+            // The kernel takes less than offered only if the socket is full.
             if sent > 0 && self.parts.len() > MOST_PARTS {
                 continue;
             }
@@ -242,7 +242,7 @@ impl<'s> SendQueue<'s> {
         }
     }
 
-    /// Copies what is pinned.
+    /// Replaces pinned pages by copies.
     fn unpin(&mut self) {
         for part in &mut self.parts {
             if let SendPart::Pin(pin, from) = part {
@@ -253,19 +253,19 @@ impl<'s> SendQueue<'s> {
     }
 }
 
-/// Forty replies of 4 KiB, or a piece of one for which there is no other memory.
+/// Size of the small buffer: forty replies of 4 KiB, or a piece of one when the budget is spent.
 const SMALL: usize = 192 << 10;
-/// What data leave for heads.
+/// Bytes of the small buffer reserved for headers.
 const HEADS: usize = 32 << 10;
-/// No head is longer.
+/// Length limit of a header.
 const HEAD: usize = 32;
-/// As many as the kernel takes at once (`IOV_MAX`).
+/// Parts of one `sendmsg` (`IOV_MAX`).
 const MOST_PARTS: usize = 1024;
-/// A client that reads empties half of a socket's buffer in a twentieth of this, even if it has to
-/// wait for its turn on the processor.
+/// Longest wait for room in the socket. A client that reads empties half of a socket's buffer in a
+/// twentieth of it, even if it must wait for a processor.
 const PATIENCE: Duration = Duration::from_millis(5);
-/// Each wait ends with room for some ten KiB at least: enough for the largest reply. So pages are
-/// pinned for a client for a third of a second at most.
+/// Waits of one call. Each ends with at least 10 KiB of room, so the largest reply fits; a client
+/// pins pages for a third of a second at most.
 const MOST_WAITS: u32 = 64;
-/// Bytes of buffers that are all of the same size, mostly.
+/// Limit of the spare buffers together, in bytes.
 const MOST_SPARE: usize = 32 << 10;

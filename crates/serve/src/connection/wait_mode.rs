@@ -1,4 +1,4 @@
-//! How a connection waits for its client's next bytes: asleep, or first in a bounded spin.
+//! Wait modes of a connection for its client's next bytes: sleep, or spin for a bounded time first.
 //!
 //! In:    the time of each turn, and how many requests it had.
 //! Out:   the way of waiting that serves this client fastest, measured.
@@ -118,7 +118,7 @@ impl WaitModes {
 
     /// A wait has ended, and with it a turn.
     pub(super) fn turn(&mut self, now: Instant) {
-        // A client that pauses says nothing about the ways of waiting.
+        // A pause of the client is no evidence for any wait mode.
         self.time += now.duration_since(self.last_turn).min(LONGEST_TURN);
         self.last_turn = now;
         self.turns += 1;
@@ -172,11 +172,11 @@ impl WaitModes {
 const MODES: [WaitMode; 4] = [WaitMode::Sleep, WaitMode::Yield, WaitMode::Spin, WaitMode::Gather];
 /// The processors of the machine: "0-7".
 const ONLINE: &str = "/sys/devices/system/cpu/online";
-/// The longest spin: what it takes to wake a client on a processor that sleeps, and its own time.
+/// Longest spin: the wake-up of a client on a sleeping processor, plus its work.
 pub(super) const SPIN: Duration = Duration::from_micros(100);
-/// How long requests gather: some of a client that has several under way.
+/// Time to gather several requests of a pipelining client.
 pub(super) const GATHER: Duration = Duration::from_micros(30);
-/// What counts of a turn at most: more than a wake-up or a spin, less than a pause.
+/// Cap of a turn's counted time: more than a wake-up or a spin, less than a pause.
 const LONGEST_TURN: Duration = Duration::from_micros(400);
 /// Turns per phase.
 const TURNS: u32 = 32;

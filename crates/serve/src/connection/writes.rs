@@ -1,117 +1,113 @@
-//! Writes: their bytes go to the cache as they come.
+//! Write requests: their payload goes to the cache as it arrives.
 //!
-//! In:    a request, then its payload in whatever parts the client sends it.
-//! Out:   its reply.
-//! Never: more than one buffer of payload; a wait for room in the cache, which the blocking pool
-//!        does while this client is not received from.
+//! A connection buffers one receive buffer of payload at most. Bytes for which the cache has no
+//! room, and those of FUA writes, are copied and written by a future or by the blocking pool; this
+//! client is not received from until a part of its write is done.
 
 use super::Connection;
+use super::payload::{Incoming, to_page_end};
 use super::receive_buffer::{INPUT, LARGE_INPUT};
 use super::wait::GROWTH;
 use crate::blocking_pool::BlockingWork;
-use crate::nbd::request::NbdRequest;
 use crate::nbd::{NbdErrno, reply};
 
-/// A write whose bytes are still coming.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Incoming {
-    cookie: u64,
-    /// Where the next bytes go.
-    at: u64,
-    /// How many bytes are still to come.
-    left: usize,
-    fua: bool,
-    /// If it failed, what is left of it is thrown away.
-    result: Result<(), NbdErrno>,
-    /// A part of it is in the blocking pool.
-    is_waiting: bool,
-}
-
-impl Incoming {
-    pub(super) fn new(request: &NbdRequest, fua: bool) -> Self {
-        let left = usize::try_from(request.payload())
-            .expect("a request's length is a u32, and usize has 32 bits at least");
-        let NbdRequest { cookie, offset: at, .. } = *request;
-        Self { cookie, at, left, fua, result: Ok(()), is_waiting: false }
-    }
-
-    pub(super) fn refused(request: &NbdRequest, errno: NbdErrno) -> Self {
-        Self { result: Err(errno), ..Self::new(request, false) }
-    }
-
-    pub(super) fn is_waiting(&self) -> bool {
-        self.is_waiting
-    }
+/// Destination of payload bytes.
+enum PayloadEnd {
+    Cached,
+    Failed(NbdErrno),
+    /// They are written by this work, which costs `paid` bytes of the server's budget.
+    Waits {
+        work: BlockingWork,
+        paid: usize,
+    },
 }
 
 impl Connection<'_> {
-    /// Takes bytes of a write; false if too few are there.
+    /// Takes payload of the write in progress; returns false if more of it must arrive first.
     pub(super) fn take_payload(&mut self) -> bool {
         let Some(mut write) = self.incoming else { return true };
-        let mut here = write.left.min(self.input.bytes().len());
-        if write.result.is_ok() && here < write.left {
-            let is_long = write.left > POOR;
-            if is_long && !self.input.is_large() && self.output.budget.take(GROWTH) {
-                self.input.grow(LARGE_INPUT);
+        let Some(arrived) = self.payload_to_take(&write) else { return false };
+        let (taken, end) = if write.result.is_ok() {
+            let (taken, end) = self.store_payload(&write, arrived);
+            self.counters.bytes_written += taken as u64;
+            (taken, end)
+        } else {
+            (arrived, PayloadEnd::Cached)
+        };
+        self.input.consume(taken);
+        write.advance(taken);
+        match end {
+            PayloadEnd::Cached => {}
+            PayloadEnd::Failed(errno) => write.result = Err(errno),
+            PayloadEnd::Waits { work, paid } => {
+                write.is_waiting = true;
+                // A whole write replies by itself, and the next request may follow it.
+                let is_part = matches!(work, BlockingWork::Part { .. });
+                self.incoming = is_part.then_some(write);
+                self.begin_work(work, paid);
+                return true;
             }
-            if here < if self.input.is_large() { ENOUGH } else { POOR } {
-                self.input.grow(INPUT);
-                return false;
-            }
-            // Whole pages: the rest of the last one is still coming.
-            let end = (write.at + here as u64) & !(PAGE - 1);
-            here = usize::try_from(end - write.at)
-                .expect("no more payload comes than the request has");
         }
-        if here == 0 && write.left > 0 {
-            return false;
-        }
-        let mut work = None;
-        let mut paid = 0;
-        if write.result.is_ok() {
-            let bytes = &self.input.bytes()[..here];
-            let taken =
-                if write.fua { Ok(0) } else { self.shared.store.try_write(bytes, write.at) };
-            match taken {
-                Ok(taken) if taken < here => {
-                    let (offset, fua) = (write.at + taken as u64, write.fua);
-                    if self.output.budget.take(here - taken) {
-                        paid = here - taken;
-                    } else if here - taken > POOR_PART {
-                        let end = (offset + POOR_PART as u64) & !(PAGE - 1);
-                        here = usize::try_from(end - write.at)
-                            .expect("no more is taken than the payload has");
-                    }
-                    let bytes = self.input.bytes()[taken..here].to_vec();
-                    work = Some(if fua && paid > 0 && here == write.left {
-                        BlockingWork::Write { cookie: write.cookie, bytes, offset }
-                    } else {
-                        write.is_waiting = true;
-                        BlockingWork::Part { bytes, offset, fua }
-                    });
-                }
-                Ok(_) => {}
-                Err(errno) => write.result = Err(errno),
-            }
-            self.counters.bytes_written += here as u64;
-        }
-        self.input.consume(here);
-        write.at += here as u64;
-        write.left -= here;
         self.incoming = Some(write);
-        match work {
-            Some(work @ BlockingWork::Write { .. }) => {
-                // Its reply comes from there.
-                self.incoming = None;
-                self.give_away(work, paid);
-            }
-            Some(work) => self.give_away(work, paid),
-            None => self.end_write(),
-        }
+        self.end_write();
         true
     }
 
-    /// The part of the write that had to wait is written, or not.
+    /// Returns the number of payload bytes to take now. None: more must arrive, and the buffer has
+    /// room for it.
+    fn payload_to_take(&mut self, write: &Incoming) -> Option<usize> {
+        let arrived = self.input.bytes().len();
+        let needs_more = write.result.is_ok() && arrived < write.left;
+        let is_long = needs_more && write.left > POOR;
+        if is_long && !self.input.is_large() && self.output.budget.take(GROWTH) {
+            self.input.grow(LARGE_INPUT);
+        }
+        let enough = if self.input.is_large() { ENOUGH } else { POOR };
+        let bytes = write.bytes_to_take(arrived, enough);
+        if bytes.is_none() && needs_more {
+            self.input.grow(INPUT);
+        }
+        bytes
+    }
+
+    /// Writes payload to the cache, as far as that does not block. Returns the bytes that are taken
+    /// from the input.
+    fn store_payload(&mut self, write: &Incoming, arrived: usize) -> (usize, PayloadEnd) {
+        let bytes = &self.input.bytes()[..arrived];
+        let cached = if write.fua { Ok(0) } else { self.shared.store.try_write(bytes, write.at) };
+        match cached {
+            Err(errno) => (arrived, PayloadEnd::Failed(errno)),
+            Ok(cached) if cached == arrived => (arrived, PayloadEnd::Cached),
+            Ok(cached) => self.copy_payload(write, cached, arrived),
+        }
+    }
+
+    /// Copies the payload behind the first `cached` bytes for work that may wait: all that has
+    /// arrived if the server's budget allows, else a small part.
+    fn copy_payload(
+        &mut self,
+        write: &Incoming,
+        cached: usize,
+        arrived: usize,
+    ) -> (usize, PayloadEnd) {
+        let (offset, fua) = (write.at + cached as u64, write.fua);
+        let is_paid = self.output.budget.take(arrived - cached);
+        let taken = if is_paid || arrived - cached <= POOR_PART {
+            arrived
+        } else {
+            cached + to_page_end(offset..offset + POOR_PART as u64)
+        };
+        let paid = if is_paid { taken - cached } else { 0 };
+        let bytes = self.input.bytes()[cached..taken].to_vec();
+        let work = if fua && is_paid && taken == write.left {
+            BlockingWork::Write { cookie: write.cookie, bytes, offset }
+        } else {
+            BlockingWork::Part { bytes, offset, fua }
+        };
+        (taken, PayloadEnd::Waits { work, paid })
+    }
+
+    /// Continues the write in progress after the part that had to wait.
     pub(super) fn written(&mut self, result: Result<(), NbdErrno>) {
         if let Some(write) = &mut self.incoming {
             write.is_waiting = false;
@@ -120,19 +116,23 @@ impl Connection<'_> {
         }
     }
 
-    /// Replies to the write, if it is over.
+    /// Replies to the write in progress once all of its payload was taken.
     fn end_write(&mut self) {
         let Some(Incoming { cookie, left: 0, result, .. }) = self.incoming else { return };
         self.incoming = None;
+        self.end_request(cookie, result);
+    }
+
+    /// Queues a reply without data.
+    pub(super) fn end_request(&mut self, cookie: u64, result: Result<(), NbdErrno>) {
         self.counters.errors += u64::from(result.is_err());
         self.output.push(&reply::simple(cookie, result));
     }
 }
 
-const PAGE: u64 = 4096;
-/// With less than this of a long payload it pays to wait for more.
+/// Least part of a long payload that is worth a write to the cache.
 const ENOUGH: usize = 128 << 10;
-/// The same in a small input.
+/// The same while the input buffer is small.
 const POOR: usize = 64 << 10;
-/// So much of a write is given away if the server's budget is spent; then its client waits for it.
+/// Largest copied part of a payload when the server's budget is spent.
 const POOR_PART: usize = 32 << 10;

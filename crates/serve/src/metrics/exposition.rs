@@ -8,7 +8,7 @@
 
 use std::fmt::Write as _;
 
-/// What the samples of a family are.
+/// Type of a metric family.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum MetricKind {
     /// It only grows, until the process ends. Its name ends in `_total`.
@@ -105,7 +105,7 @@ impl Exposition {
     }
 }
 
-/// As scrapers read it: shortest form that is exact, and their words for what is no number.
+/// Formats a value for scrapers: the shortest exact form, and `NaN`, `+Inf` or `-Inf`.
 fn number(value: f64) -> String {
     if value.is_nan() {
         "NaN".to_owned()

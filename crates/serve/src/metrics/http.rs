@@ -1,8 +1,5 @@
-//! The little of HTTP that a scraper needs: `GET /metrics`, one at a time.
-//!
-//! In:    connections to one address.
-//! Out:   the page, or an error that names it; then the connection is closed.
-//! Never: a second thread, a body that is read, a scraper that holds the others up for long.
+//! Minimal HTTP server for scrapers: `GET /metrics`, one connection at a time, in one thread. A
+//! slow scraper delays others by a few seconds at most.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -23,11 +20,12 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Listens on `addr` (port 0: a free one), and answers `GET /metrics` with what `page` gives.
+    /// Listens on `addr` (port 0: a free one) and replies to `GET /metrics` with the result of
+    /// `page`.
     ///
     /// # Errors
     ///
-    /// If the address cannot be had, or there is no thread.
+    /// If the address is refused, or no thread can be started.
     pub fn serve(addr: SocketAddr, page: impl Fn() -> String + Send + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind(addr)?;
         listener.set_nonblocking(true)?;
@@ -39,7 +37,7 @@ impl Metrics {
         Ok(Self { addr, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
@@ -74,8 +72,8 @@ fn answer_all(listener: &TcpListener, stopped: &OwnedFd, page: &dyn Fn() -> Stri
             // A scraper that went away is its own affair.
             let _ = answer(scraper, page);
         } else {
-            // Out of descriptors, or gone before we came. Poll would say so at once, again and
-            // again: the end of the pipe is what may happen meanwhile.
+            // Out of descriptors, or the client has left. Polling the listener again would return
+            // at once, so pause on the pipe instead.
             let mut fds = [PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::empty())];
             let pause = rustix::event::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
             let _ = poll(&mut fds, Some(&pause));
@@ -101,7 +99,7 @@ fn answer(mut scraper: TcpStream, page: &dyn Fn() -> String) -> io::Result<()> {
             send(&mut scraper, "431 Request Header Fields Too Large", "too much\n", true)
         }
     }?;
-    // What it still sends (a body) is taken from it, or closing would throw the answer away.
+    // Drain a body: closing with unread bytes would discard the reply.
     scraper.shutdown(Shutdown::Write)?;
     let mut rest = [0; 1024];
     for _ in 0..READS_MAX {
@@ -134,7 +132,7 @@ fn is_whole(head: &[u8]) -> bool {
     head.windows(4).any(|end| end == b"\r\n\r\n") || head.windows(2).any(|end| end == b"\n\n")
 }
 
-/// What a request wants.
+/// Parsed request line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ScrapeRequest {
     Page {
@@ -188,8 +186,8 @@ fn send(scraper: &mut TcpStream, status: &str, body: &str, wants_body: bool) -> 
 /// Prometheus sends some 300 bytes.
 const HEAD_MAX: usize = 8 << 10;
 
-/// In one piece, or in a few. Each may take [`PATIENCE`], so that a scraper that says nothing costs
-/// the others half a second, and one that drips four seconds; meanwhile they wait in the backlog.
+/// Reads of one request. Each may take [`PATIENCE`]: a silent scraper delays the others, which wait
+/// in the backlog, by half a second, and one that sends byte by byte by four seconds.
 const READS_MAX: usize = 4;
 
 const PATIENCE: Duration = Duration::from_millis(500);

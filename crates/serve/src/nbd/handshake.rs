@@ -1,8 +1,7 @@
-//! The server's side of the handshake.
+//! Server side of the handshake, as a state machine over bytes that may be split anywhere.
 //!
-//! In:    bytes of a client, split anywhere; what there is to offer.
-//! Out:   the answers' bytes; in the end, what was agreed on.
-//! Never: more of an option in memory than its bound: what is longer is skipped, or ends it.
+//! At most [`MAX_OPTION`] bytes of an option are held in memory. A longer option is skipped and
+//! refused; one above [`MAX_SKIP`] ends the connection.
 //!
 //! ```text
 //!   greeting --> flags --> options --+--> Negotiated      GO, EXPORT_NAME
@@ -22,70 +21,70 @@ use super::wire::{
 };
 use super::{ProtocolError, be_u32, be_u64, len_u32, options};
 
-/// What a server has to offer.
+/// Export and features that a server offers.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer<'o> {
-    /// The export's name. A client that gives no name gets it, too.
+    /// Export name; also used for clients that request the empty name.
     pub name: &'o str,
-    /// One line for people.
+    /// Description for people, in one line.
     pub description: &'o str,
-    /// Its length in bytes.
+    /// Export size in bytes.
     pub size: u64,
     /// Writes are refused.
     pub read_only: bool,
-    /// Control requests are answered.
+    /// Control requests are accepted.
     pub has_control: bool,
 }
 
-/// The result of a handshake.
+/// Result of a handshake.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Negotiated {
-    /// The export's length in bytes.
+    /// Export size in bytes.
     pub size: u64,
     /// Writes are refused.
     pub read_only: bool,
-    /// Reads are answered in chunks.
+    /// Reads are answered with structured replies.
     pub structured: bool,
-    /// Block status is served.
+    /// The client may request block status (`base:allocation`).
     pub base_allocation: bool,
 }
 
-/// A handshake that goes on.
+/// Handshake in progress.
 #[derive(Clone, Debug, Default)]
 pub struct Handshake {
-    /// What the client has said of itself; None before it did.
+    /// Flags of the client; None until they arrive.
     flags: Option<u16>,
     structured: bool,
     base_allocation: bool,
-    /// Bytes of an option that is too long which are still to come.
+    /// Bytes left to skip of an option that is too long.
     skip: u32,
 }
 
-/// How far a handshake has come.
+/// Result of one step of a handshake.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HandshakeStep<'b> {
     /// More bytes are needed.
     More,
     /// An option was answered; there may be another one.
     Answered,
-    /// A control request of this text, to be answered by [`Handshake::answer`].
+    /// A control request with this text; reply with [`Handshake::answer`].
     Control(&'b str),
-    /// Requests follow.
+    /// The handshake is complete: requests follow.
     Agreed(Negotiated),
-    /// The client has left.
+    /// The client has aborted the handshake.
     End,
 }
 
-/// The longest option that is looked at, in bytes.
+/// Length limit of an option that is parsed, in bytes.
 pub const MAX_OPTION: u32 = 64 << 10;
-/// The longest option that is skipped, in bytes. A client that sends a longer one is cut off.
+/// Length limit of an option that is skipped, in bytes. A longer one ends the connection.
 pub const MAX_SKIP: u32 = 4 << 20;
 
-/// What comes before an option's bytes: magic, option, length.
+/// Length of an option's header: magic, option, length.
 const OPTION_HEAD: usize = 16;
 
 impl Handshake {
-    /// Begins: puts the greeting out.
+    /// Creates a handshake and appends its greeting to `out`.
     #[must_use]
     pub fn begin(out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(&INIT_MAGIC.to_be_bytes());
@@ -94,12 +93,13 @@ impl Handshake {
         Self::default()
     }
 
-    /// Takes what it can from the front of `bytes`: one thing at most. Says how many bytes that
-    /// were, and how far it has come; answers go to `out`.
+    /// Parses at most one item from the front of `bytes` and appends the reply to `out`. Returns
+    /// the number of bytes consumed and the result.
     ///
     /// # Errors
     ///
-    /// If this client cannot be served.
+    /// If the client breaks the protocol, or requests an export that does not exist by an option
+    /// that has no error reply.
     #[expect(clippy::missing_panics_doc, reason = "an option's length is checked first")]
     pub fn step<'b>(
         &mut self,
@@ -140,7 +140,7 @@ impl Handshake {
         Ok((end, self.option(option, data, offer, out)?))
     }
 
-    /// Answers a control request.
+    /// Appends the reply to a control request.
     pub fn answer(&self, answer: &Result<String, String>, out: &mut Vec<u8>) {
         match answer {
             Ok(text) => reply(out, OPT_CONTROL, REP_CONTROL, &[text.as_bytes()]),
@@ -212,8 +212,7 @@ impl Handshake {
         Ok(HandshakeStep::Answered)
     }
 
-    /// The oldest way to take an export. It has no error: a client that asks for another is cut
-    /// off.
+    /// Handles `NBD_OPT_EXPORT_NAME`, which has no error reply: a wrong name ends the connection.
     fn export_name(
         &self,
         name: &[u8],
@@ -231,7 +230,7 @@ impl Handshake {
         Ok(self.agreed(offer))
     }
 
-    /// Says what the export is like, if it is this one.
+    /// Replies with information about the export. Returns false if the request was refused.
     fn info(&self, option: u32, data: &[u8], offer: &Offer<'_>, out: &mut Vec<u8>) -> bool {
         let Some((name, wanted)) = options::info(data) else {
             reply(out, option, REP_ERR_INVALID, &[b"the option's lengths do not fit"]);
@@ -300,7 +299,7 @@ impl Handshake {
             | TRANSMIT_SEND_FUA
             | TRANSMIT_CAN_MULTI_CONN
             | TRANSMIT_SEND_CACHE;
-        // Some clients look at these and not at the first.
+        // Some clients ignore the read-only flag and check for these.
         let changes = if offer.read_only {
             TRANSMIT_READ_ONLY
         } else {
@@ -317,7 +316,7 @@ impl Handshake {
     }
 }
 
-/// Whether the export is here; if not, says so.
+/// Returns true if `name` is this export; otherwise replies with an error.
 fn is_here(name: &str, offer: &Offer<'_>, option: u32, out: &mut Vec<u8>) -> bool {
     let is_here = name.is_empty() || name == offer.name;
     if !is_here {

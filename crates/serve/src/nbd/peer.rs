@@ -1,8 +1,6 @@
-//! The client's side: what it sends, and how it reads what it gets.
-//!
-//! In:    bytes of a server, split anywhere; what to ask.
-//! Out:   heads of answers and replies, and where their data is; bytes to send.
-//! Never: a length that the server names, trusted: each has a bound.
+//! Client side of the protocol: encodes options, and parses greetings, option replies and reply
+//! headers from bytes that may be split anywhere. Lengths from the server are checked against
+//! bounds.
 
 use super::handshake::Negotiated;
 use super::wire::{
@@ -11,18 +9,18 @@ use super::wire::{
 };
 use super::{ProtocolError, be_u16, be_u32, be_u64, len_u32};
 
-/// The length of the server's greeting.
+/// Length of the server's greeting.
 pub const GREETING: usize = 18;
-/// The longest answer to an option that is looked at, in bytes.
+/// Length limit of an option reply, in bytes.
 pub const MAX_ANSWER: u32 = 16 << 20;
 
 const ANSWER_HEAD: usize = 20;
 
-/// The flags to answer a greeting with; None if it has not all come.
+/// Returns the client flags that reply to a greeting; None if it is incomplete.
 ///
 /// # Errors
 ///
-/// If it is the greeting of something else.
+/// If the peer is no NBD server, or has no fixed newstyle handshake.
 pub fn greeting(bytes: &[u8]) -> Result<Option<u32>, ProtocolError> {
     for (at, magic) in [(0, INIT_MAGIC), (8, OPTION_MAGIC)] {
         if bytes.len() >= at + 8 && be_u64(&bytes[at..]) != magic {
@@ -37,7 +35,7 @@ pub fn greeting(bytes: &[u8]) -> Result<Option<u32>, ProtocolError> {
     Ok(Some(flags.into()))
 }
 
-/// Puts an option out, whose data are these parts.
+/// Appends an option; its data are the concatenated parts.
 pub fn option(out: &mut Vec<u8>, option: u32, parts: &[&[u8]]) {
     let len = len_u32(parts.iter().map(|part| part.len()).sum());
     out.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
@@ -48,11 +46,11 @@ pub fn option(out: &mut Vec<u8>, option: u32, parts: &[&[u8]]) {
     }
 }
 
-/// Puts `INFO` or `GO` out, which also ask for these kinds of information.
+/// Appends `INFO` or `GO` with a list of requested kinds of information.
 ///
 /// # Panics
 ///
-/// If more than 65535 kinds are wanted.
+/// If more than 65,535 kinds are requested.
 pub fn info(out: &mut Vec<u8>, kind: u32, name: &str, wanted: &[u16]) {
     let wanted_bytes: Vec<u8> = wanted.iter().flat_map(|kind| kind.to_be_bytes()).collect();
     let count = u16::try_from(wanted.len())
@@ -61,7 +59,7 @@ pub fn info(out: &mut Vec<u8>, kind: u32, name: &str, wanted: &[u16]) {
     option(out, kind, &[&len, name.as_bytes(), &count.to_be_bytes(), &wanted_bytes]);
 }
 
-/// Puts a question for metadata contexts out.
+/// Appends a query for metadata contexts.
 pub fn meta_context(out: &mut Vec<u8>, kind: u32, name: &str, questions: &[&str]) {
     let mut data = len_u32(name.len()).to_be_bytes().to_vec();
     data.extend_from_slice(name.as_bytes());
@@ -73,23 +71,24 @@ pub fn meta_context(out: &mut Vec<u8>, kind: u32, name: &str, questions: &[&str]
     option(out, kind, &[&data]);
 }
 
-/// One answer to an option.
+/// One reply to an option.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct OptionReply<'b> {
-    /// To which.
+    /// Option that it replies to.
     pub option: u32,
-    /// What it is.
+    /// Reply type (`NBD_REP_*`).
     pub kind: u32,
-    /// What is in it.
+    /// Payload.
     pub data: &'b [u8],
 }
 
 impl<'b> OptionReply<'b> {
-    /// The answer that `bytes` begin with, and its length; None if it has not all come.
+    /// Parses the option reply at the start of `bytes` and returns it with its length; None if it
+    /// is incomplete.
     ///
     /// # Errors
     ///
-    /// If it is none, or too long.
+    /// If the bytes are no option reply, or it is longer than [`MAX_ANSWER`].
     #[expect(clippy::missing_panics_doc, reason = "an answer's length is checked first")]
     pub fn parse(bytes: &'b [u8]) -> Result<Option<(Self, usize)>, ProtocolError> {
         if bytes.len() >= 8 && be_u64(bytes) != OPTION_REPLY_MAGIC {
@@ -106,19 +105,19 @@ impl<'b> OptionReply<'b> {
         Ok(Some((Self { option: be_u32(&head[8..]), kind: be_u32(&head[12..]), data }, end)))
     }
 
-    /// Whether it says no.
+    /// Returns true for an error reply.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.kind & 0x8000_0000 != 0
     }
 
-    /// Its text, as far as it is one.
+    /// Returns the payload as text; invalid UTF-8 is replaced.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(self.data).into_owned()
     }
 
-    /// Takes size and flags over, if it is about these.
+    /// Copies size and flags from an `NBD_INFO_EXPORT` reply; other replies change nothing.
     pub fn note_export(&self, agreed: &mut Negotiated) {
         if let Some(data) = self.data.first_chunk::<12>()
             && be_u16(data) == INFO_EXPORT
@@ -129,35 +128,36 @@ impl<'b> OptionReply<'b> {
     }
 }
 
-/// The head of a reply, or of one of its chunks.
+/// Header of a simple reply, or of a chunk of a structured one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ReplyHead {
-    /// A simple one; the data of a read follows if `errno` is 0.
+    /// Simple reply; the data of a read follows if `errno` is 0.
     Simple {
-        /// What failed; 0: nothing.
+        /// Error number; 0 for success.
         errno: u32,
-        /// Which request.
+        /// Cookie of the request.
         cookie: u64,
     },
-    /// A chunk of a structured one, after which `len` bytes follow.
+    /// Chunk of a structured reply; `len` bytes of payload follow.
     Chunk {
-        /// [`super::wire::REPLY_FLAG_DONE`] with the last.
+        /// [`super::wire::REPLY_FLAG_DONE`] on the last chunk.
         flags: u16,
-        /// What is in it.
+        /// Chunk type (`NBD_REPLY_TYPE_*`).
         kind: u16,
-        /// Which request.
+        /// Cookie of the request.
         cookie: u64,
-        /// How many bytes follow.
+        /// Length of the payload in bytes.
         len: u32,
     },
 }
 
 impl ReplyHead {
-    /// The head that `bytes` begin with, and its length; None if it has not all come.
+    /// Parses the header at the start of `bytes` and returns it with its length; None if it is
+    /// incomplete.
     ///
     /// # Errors
     ///
-    /// If it is none, or of a chunk that is too long.
+    /// If the bytes are no reply header, or a chunk is too long.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, ProtocolError> {
         if bytes.len() < 4 {
             return Ok(None);

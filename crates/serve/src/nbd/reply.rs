@@ -1,8 +1,4 @@
-//! Replies: their heads, which data follow, and those that have none.
-//!
-//! In:    what became of a request.
-//! Out:   bytes of a known length.
-//! Never: the data itself: it goes out from where it lies.
+//! Encodes reply headers, and replies without data. Data of reads are sent from their own buffers.
 
 use super::NbdErrno;
 use super::wire::{
@@ -10,14 +6,14 @@ use super::wire::{
     REPLY_OFFSET_DATA, SIMPLE_REPLY_MAGIC, STATE_HOLE, STATE_ZERO, STRUCTURED_REPLY_MAGIC,
 };
 
-/// The length of a simple reply's head.
+/// Length of a simple reply's header.
 pub const SIMPLE: usize = 16;
-/// The length of a chunk's head.
+/// Length of a chunk's header.
 pub const CHUNK: usize = 20;
-/// The length of the head of a chunk of data.
+/// Length of the header of a data chunk, with its offset.
 pub const DATA_CHUNK: usize = CHUNK + 8;
 
-/// A simple reply: all of it, or the head of one with data.
+/// Returns a simple reply, or the header of one with data.
 #[must_use]
 pub fn simple(cookie: u64, result: Result<(), NbdErrno>) -> [u8; SIMPLE] {
     let mut bytes = [0; SIMPLE];
@@ -37,7 +33,7 @@ pub fn data(cookie: u64, offset: u64, len: u32, is_last: bool) -> [u8; DATA_CHUN
     bytes
 }
 
-/// A chunk that says that the request failed, and ends its reply.
+/// Returns an error chunk, which ends the reply.
 #[must_use]
 pub fn error(cookie: u64, errno: NbdErrno) -> [u8; CHUNK + 6] {
     let mut bytes = [0; CHUNK + 6];
@@ -46,7 +42,7 @@ pub fn error(cookie: u64, errno: NbdErrno) -> [u8; CHUNK + 6] {
     bytes
 }
 
-/// A chunk that says that the request failed from `offset` on, and ends its reply.
+/// Returns an error chunk for a failure at `offset`, which ends the reply.
 #[must_use]
 pub fn error_at(cookie: u64, errno: NbdErrno, offset: u64) -> [u8; CHUNK + 14] {
     let mut bytes = [0; CHUNK + 14];
@@ -56,7 +52,7 @@ pub fn error_at(cookie: u64, errno: NbdErrno, offset: u64) -> [u8; CHUNK + 14] {
     bytes
 }
 
-/// A reply of extents: how long each is, and whether it is data.
+/// Returns a block-status reply; each extent has a length, and true for data.
 ///
 /// # Panics
 ///

@@ -1,8 +1,5 @@
-//! A request: 28 bytes, and what is allowed in them.
-//!
-//! In:    bytes; what was agreed on.
-//! Out:   a request, or the number of its error; the same bytes again.
-//! Never: an offset past the end, a length of nothing, a flag that is not known, handed on.
+//! Requests: parsed from 28 bytes, and checked against the export and the negotiated features.
+//! Offsets past the end, lengths of zero and unknown flags are refused here.
 
 use super::handshake::Negotiated;
 use super::wire::{

@@ -1,21 +1,21 @@
-//! Which blocks of an overlay are there: a bit for each, in memory and on disk.
+//! Bit map of the written blocks of an overlay, in memory and on disk.
 //!
-//! In:    blocks that were written; flushes.
-//! Out:   runs of blocks that are there, or not.
+//! In:    written blocks; flushes.
+//! Out:   runs of blocks that are written, or not.
 //! Never: a bit on disk before its block is durable; a saved bit that is cleared; a change of one
 //!        copy of a page of bits while the other one is not durable.
 //!
 //! ```text
-//!   bits     what reads go by               set when a block is in the engine's cache
-//!   saved    what the file is to have       set when a block is durable, and written then
+//!   bits     used by reads                  set when a block is in the engine's cache
+//!   saved    written to the file            set when a block is durable
 //!
 //!   a save   copy 0 | flush | copy 1 | flush     a torn write leaves the other copy
 //!   failed at copy 1                             the next save begins with copy 1
 //!   opened with copies that differ               both are written before the first request
 //! ```
 //!
-//! The bits go through the engine like the blocks: a device flush that fails for the bits counts
-//! for the blocks that were written meanwhile, and the other way round.
+//! The bits go through the engine like the blocks, so a device flush that fails while bits are
+//! saved also covers blocks written at that time, and the other way round.
 
 use std::fmt;
 use std::io;
@@ -25,43 +25,43 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::format::{BitsPage, OverlayLayout, PAGE_WORDS};
 
-/// Which blocks are there.
+/// Bit map of written blocks.
 pub(super) struct BlockMap {
     layout: OverlayLayout,
     bits: Box<[AtomicU64]>,
-    /// Whether a page of bits has some that are perhaps not saved.
+    /// For each page of bits: true if some may not be saved.
     changed: Box<[AtomicBool]>,
-    /// The number of times that unsaved bits were cleared.
+    /// Number of times that unsaved bits were cleared.
     reverts: AtomicU64,
     /// Held while bits are written.
     saved: Mutex<SavedBits>,
 }
 
-/// The bits that the file has, or is being given.
+/// Bits that are in the file, or are being written to it.
 struct SavedBits {
     words: Box<[u64]>,
     pages: Box<[SavedPage]>,
 }
 
-/// How a page of bits is on the device.
+/// State of a page of bits on the device.
 #[derive(Clone, Copy)]
 struct SavedPage {
-    /// Both copies are durable as `words` has them.
+    /// Both copies are durable and equal to `words`.
     is_saved: bool,
-    /// The copy that may be torn, if one is: it is written first.
+    /// Copy to write next: the one that may be torn.
     next_copy: u64,
 }
 
-/// Where bits are written, in the same order as the blocks.
+/// File of the bits. Writes are ordered with those of the blocks.
 pub(super) trait BitsFile {
-    /// Writes a page; with `fua`, it is durable afterwards.
+    /// Writes a page; with `fua`, it is durable on return.
     fn write(&self, bytes: &[u8], at: u64, fua: bool) -> io::Result<()>;
-    /// Makes all that was written durable, blocks and bits.
+    /// Makes all earlier writes durable, of blocks and bits.
     fn flush(&self) -> io::Result<()>;
 }
 
 impl BlockMap {
-    /// Reads the bits of a file by `read`. The error in words: a page has no valid copy.
+    /// Reads the bits of a file by `read`. The inner error says which page has no valid copy.
     pub(super) fn read(
         read: impl Fn(&mut [u8], u64) -> io::Result<()>,
         layout: OverlayLayout,
@@ -122,7 +122,7 @@ impl BlockMap {
         words(blocks).all(|(word, mask)| self.bits[word].load(Ordering::Acquire) & mask == mask)
     }
 
-    /// Runs of blocks that are there (true) or not, from the first one on.
+    /// Returns runs of blocks in order, written (true) or not.
     pub(super) fn runs(&self, blocks: Range<u64>) -> impl Iterator<Item = (Range<u64>, bool)> {
         let is_there =
             |block: u64| self.bits[word(block)].load(Ordering::Acquire) & bit(block) != 0;
@@ -137,7 +137,7 @@ impl BlockMap {
         })
     }
 
-    /// These blocks are there, for reads from now on.
+    /// Marks blocks as written: from now on, reads find them in the file.
     pub(super) fn set(&self, blocks: Range<u64>) {
         for (word, mask) in words(blocks) {
             self.bits[word].fetch_or(mask, Ordering::AcqRel);
@@ -145,8 +145,8 @@ impl BlockMap {
         }
     }
 
-    /// Clears the bits that are not saved: their blocks may be lost, and revert to the base. No
-    /// block may be written for the first time meanwhile.
+    /// Clears the bits that are not saved: their blocks may be lost, and revert to the base. The
+    /// caller holds the lock of first writes.
     pub(super) fn revert_unsaved(&self) {
         let saved = self.lock();
         for (bits, saved) in self.bits.iter().zip(&saved.words) {
@@ -160,8 +160,7 @@ impl BlockMap {
         self.reverts.load(Ordering::SeqCst)
     }
 
-    /// Does something with blocks, again if some reverted to the base meanwhile: it may have
-    /// missed that.
+    /// Runs `act`, and again if blocks reverted to the base during it.
     pub(super) fn unless_reverted<E>(
         &self,
         mut act: impl FnMut(u64) -> Result<(), E>,
@@ -175,15 +174,15 @@ impl BlockMap {
         }
     }
 
-    /// Makes all that was written durable: the blocks first, then their bits. `notice` reverts
-    /// blocks that were lost since it was called last.
+    /// Makes all earlier writes durable: the blocks first, then their bits. `notice` reverts blocks
+    /// that were lost since its last call.
     pub(super) fn save(
         &self,
         file: &impl BitsFile,
         notice: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
         let reverts = self.reverts();
-        // Of this moment: blocks that are written later may not be durable after the flush.
+        // A snapshot: the flush may not cover blocks that are written later.
         let changed = self.changed.iter().enumerate();
         let durable: Vec<(usize, u64)> = changed
             .filter(|(_, changed)| changed.load(Ordering::Acquire))
@@ -200,7 +199,7 @@ impl BlockMap {
         self.write(&mut saved, &pages, file, false)?;
         for page in durable.chunk_by(|a, b| a.0 / PAGE_WORDS == b.0 / PAGE_WORDS) {
             let page = page[0].0 / PAGE_WORDS;
-            // In this order, a block that is written now sets it again, or is seen.
+            // In this order, a concurrent write sets the flag again, or is seen below.
             self.changed[page].store(false, Ordering::SeqCst);
             let words = page * PAGE_WORDS..(page + 1) * PAGE_WORDS;
             let is_new =
@@ -229,8 +228,8 @@ impl BlockMap {
         self.write(&mut saved, &pages, file, true)
     }
 
-    /// Writes both copies of pages, one after the other. After an error a later save of these pages
-    /// begins with the copy that failed: the other one has all that was acknowledged.
+    /// Writes both copies of pages, one after the other. After an error, the next save begins with
+    /// the copy that failed: the other one has all acknowledged bits.
     fn write(
         &self,
         saved: &mut SavedBits,
@@ -264,7 +263,7 @@ impl BlockMap {
 }
 
 impl SavedBits {
-    /// Adds bits of durable blocks; returns the pages to write.
+    /// Adds bits of durable blocks and returns the pages to write.
     fn add(&mut self, durable: &[(usize, u64)]) -> Vec<usize> {
         let mut pages = Vec::new();
         for &(index, mask) in durable {
@@ -280,15 +279,15 @@ impl SavedBits {
     }
 }
 
-/// The copy to write first: the one that is damaged or lacks bits, so that all bits that were read
-/// are in the other one meanwhile. Saves only add bits, so one of two valid copies has all.
+/// Returns the copy to write first: the one that is damaged or lacks bits. The other one keeps all
+/// bits in the file during the write. Saves only add bits, so one of two valid copies has all.
 fn next_copy(copies: &[Option<Vec<u64>>; 2]) -> u64 {
     let [Some(first), Some(second)] = copies else { return u64::from(copies[0].is_some()) };
     let has_all = first.iter().zip(second).all(|(first, second)| first & second == *second);
     u64::from(has_all)
 }
 
-/// The words that these blocks have bits in, each with the bits.
+/// Returns the words that hold the bits of these blocks, each with a mask.
 fn words(blocks: Range<u64>) -> impl Iterator<Item = (usize, u64)> {
     let Range { start, end } = blocks;
     let indices = if start < end { word(start)..word(end - 1) + 1 } else { 0..0 };

@@ -1,9 +1,5 @@
-//! The blocks of an overlay: reads, writes, zeroes and flushes of clients, from any thread.
-//!
-//! In:    a base that never changes, a file for blocks.
-//! Out:   the base with the blocks that were written over it.
-//! Never: a bit on disk for a block that is not; a write acknowledged as durable whose block or bit
-//!        is not.
+//! Reads, writes, zeroes and flushes of an overlay, from any thread, over any files. A first write
+//! copies the rest of its blocks from the base.
 
 use std::io;
 use std::ops::Range;
@@ -16,28 +12,28 @@ use super::losses::{Losses, LossyFile};
 use crate::nbd::NbdErrno;
 use crate::store::errno_of;
 
-/// A file below an overlay: the base, or what was written over it.
+/// File below an overlay: the base, or the file of written blocks.
 pub(super) trait BlocksFile: BitsFile + LossyFile {
-    /// Reads all of these bytes.
+    /// Fills `to`, or fails.
     fn read_all(&self, to: &mut [u8], offset: u64) -> io::Result<()>;
-    /// Takes as many bytes as it can without waiting.
+    /// Writes as many bytes as possible without blocking and returns their number.
     fn try_write(&self, from: &[u8], offset: u64) -> io::Result<usize>;
     fn zero(&self, range: Range<u64>, may_unmap: bool) -> io::Result<()>;
     fn discard(&self, range: Range<u64>) -> io::Result<()>;
 }
 
-/// Takes room in the overlay's file for some bytes.
+/// Allocates space in the overlay's file for a range of bytes.
 pub(super) type MakeRoom = Box<dyn Fn(Range<u64>) -> io::Result<()> + Send + Sync>;
 
-/// A base, and a file with the blocks that were written over it.
+/// Base, and a file with the blocks written over it.
 pub(super) struct OverlayBlocks<F> {
     pub(super) base: F,
-    /// The blocks, as the engine writes them.
+    /// File of blocks and bits.
     pub(super) blocks: F,
     pub(super) layout: OverlayLayout,
     pub(super) map: Arc<BlockMap>,
     make_room: MakeRoom,
-    /// Held while blocks are written for the first time, and while lost ones revert to the base.
+    /// Held by first writes of blocks, and while lost blocks revert to the base.
     first_writes: Arc<Mutex<()>>,
     pub(super) losses: Losses<F>,
 }
@@ -89,7 +85,7 @@ impl<F: BlocksFile + Clone> OverlayBlocks<F> {
             self.write_first(from, offset, fua)?;
         }
         if fua {
-            // The blocks are durable, whatever else is not.
+            // The blocks are durable now; others may be lost.
             self.losses.notice().map_err(|error| errno_of(&error))?;
             let saved = self.map.save_these(&self.blocks, blocks, reverts);
             saved.map_err(|error| errno_of(&error))?;
@@ -97,15 +93,15 @@ impl<F: BlocksFile + Clone> OverlayBlocks<F> {
         Ok(())
     }
 
-    /// Writes blocks of which some are not there yet.
+    /// Writes a range with blocks that were never written.
     fn write_first(&self, from: &[u8], offset: u64, fua: bool) -> Result<(), NbdErrno> {
         let end = offset + from.len() as u64;
         let all = blocks_of(offset..end);
-        // The base never changes, so what lies beside the write can be read before the lock.
+        // The base never changes, so the rest of the edge blocks can be read without the lock.
         let before = self.beside(all.start * BLOCK..offset)?;
         let behind = self.beside(end..(all.end * BLOCK).min(self.layout.size))?;
         let _lock = lock(&self.first_writes);
-        // Another write may have been first meanwhile: then its bytes stay.
+        // Another first write may have won the race for an edge block: keep its bytes.
         let is_new = |block: u64| !self.map.has_any(block..block + 1);
         let before = if is_new(all.start) { &before[..] } else { &[] };
         let behind = if is_new(all.end - 1) { &behind[..] } else { &[] };
@@ -124,7 +120,7 @@ impl<F: BlocksFile + Clone> OverlayBlocks<F> {
         Ok(())
     }
 
-    /// What the base has beside a write, in the same block.
+    /// Reads bytes of the base next to a write, in the same block.
     fn beside(&self, range: Range<u64>) -> Result<Vec<u8>, NbdErrno> {
         let len = range.end.saturating_sub(range.start);
         let len = usize::try_from(len).expect("a part of a block of 4 KiB");
@@ -133,8 +129,8 @@ impl<F: BlocksFile + Clone> OverlayBlocks<F> {
         Ok(bytes)
     }
 
-    /// Takes room in the file for blocks that are not there: a full disk is known before a write is
-    /// acknowledged.
+    /// Allocates space for the blocks of a range that were never written, so that a full disk fails
+    /// the write before it is acknowledged.
     fn take_room(&self, blocks: &Range<u64>) -> Result<(), NbdErrno> {
         for (run, is_there) in self.map.runs(blocks.clone()) {
             if is_there {
@@ -157,14 +153,14 @@ impl<F: BlocksFile + Clone> OverlayBlocks<F> {
 
     pub(super) fn try_write(&self, from: &[u8], offset: u64) -> Result<usize, NbdErrno> {
         let range = offset..offset + from.len() as u64;
-        // Before the bits: blocks that revert between the two would count as there.
+        // Read before the bits, so that a revert between the two is noticed.
         let reverts = self.map.reverts();
         if !self.map.has_all(blocks_of(range)) {
             return Ok(0);
         }
         let written = self.blocks.try_write(from, self.layout.data_at + offset);
         let written = written.map_err(|error| errno_of(&error))?;
-        // The caller writes again what this did not take.
+        // The caller writes the rest again.
         Ok(if self.map.reverts() == reverts { written } else { 0 })
     }
 
@@ -195,7 +191,7 @@ impl<F: BlocksFile + Clone> OverlayBlocks<F> {
         edges.into_iter().any(|(at, is_edge)| !is_edge && !self.map.has_all(block(at)))
     }
 
-    /// Blocks of the base have nothing to give back.
+    /// Discards written blocks of a range; those of the base use no space.
     pub(super) fn discard(&self, range: Range<u64>) -> Result<(), NbdErrno> {
         let at = self.layout.data_at;
         for (run, is_there) in self.map.runs(blocks_of(range.clone())) {
@@ -233,7 +229,7 @@ impl<F: BlocksFile + Clone> OverlayBlocks<F> {
     }
 }
 
-/// The blocks that a range of bytes is in.
+/// Returns the blocks that a range of bytes touches.
 fn blocks_of(range: Range<u64>) -> Range<u64> {
     if range.is_empty() {
         return 0..0;

@@ -2,14 +2,14 @@
 //! the core's write path, on a device with a volatile cache whose flushes fail.
 //!
 //! In:    a seed.
-//! Out:   the first sector of which a read or a power cut finds less than was acknowledged.
-//! Never: a program that differs from one run of a seed to the next; a real file.
+//! Out:   the first sector that breaks a promise, in a read or after a power cut.
+//! Never: two runs of a seed that differ; a real file.
 //!
 //! ```text
 //!   3 clients --> OverlayBlocks --> IoPath --> device: cache, medium
 //!      |  one runs at a time             '-- each turn is a few events --'
 //!      v
-//!   oracle: versions of each sector ....... compared with what a power cut leaves, at any event
+//!   oracle: versions of each sector ....... compared with the disk after a power cut, at any event
 //! ```
 
 mod clients;
@@ -26,7 +26,7 @@ use super::turns;
 use clients::OverlayClient;
 use stepped::{SimFile, SimWorld};
 
-/// What is deliberately wrong.
+/// Deliberate fault of a run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Wrong {
     Nothing,
@@ -36,13 +36,13 @@ enum Wrong {
     BitsFirst,
     /// Both copies of the bits are written without a flush between them.
     BothCopies,
-    /// The overlay does not hear of lost writes.
+    /// The overlay ignores lost writes.
     DeafToLosses,
-    /// A server leaves copies of the bits that differ as it finds them.
+    /// Servers leave differing copies of the bits unrepaired.
     NoRepair,
 }
 
-/// What programs did.
+/// Totals over programs.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct OverlayTally {
     calls: u64,

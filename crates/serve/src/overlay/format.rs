@@ -1,8 +1,4 @@
-//! The file of an overlay: a header, a bit for each block, the blocks.
-//!
-//! In:    the length of the base, its name and version.
-//! Out:   where things are; a new file; whether an old one is of this base.
-//! Never: a header that is written a second time.
+//! File format of an overlay: a header, which is written once, a bit for each block, the blocks.
 //!
 //! ```text
 //!   0        4096                               data_at (a multiple of 1 MiB)
@@ -20,19 +16,19 @@ use foreread::SourceIdentity;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
 
-/// The size of a block: a page of the engine, which writes pages whole.
+/// Size of a block: a page of the engine, which writes whole pages.
 pub(super) const BLOCK: u64 = BLOCK_BYTES as u64;
 pub(super) const BLOCK_BYTES: usize = 4096;
 
-/// Where the parts of the file are.
+/// Offsets of the parts of the file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct OverlayLayout {
-    /// The length of the base.
+    /// Length of the base in bytes.
     pub(super) size: u64,
     pub(super) data_at: u64,
 }
 
-/// Where the bits are.
+/// Offset of the bits.
 const MAP_AT: u64 = HEADER as u64;
 
 impl OverlayLayout {
@@ -41,12 +37,12 @@ impl OverlayLayout {
         Self { size, data_at: (MAP_AT + map_bytes).next_multiple_of(DATA_ALIGN) }
     }
 
-    /// The number of pages of bits.
+    /// Returns the number of pages of bits.
     pub(super) fn bits_pages(self) -> u64 {
         self.blocks().div_ceil(PAGE_BITS)
     }
 
-    /// Where a copy of a page of bits is.
+    /// Returns the offset of a copy of a page of bits.
     pub(super) fn bits_at(self, page: u64, copy: u64) -> u64 {
         assert!(copy < 2, "there are two copies");
         assert!(page < self.bits_pages(), "bits are in front of the blocks");
@@ -57,12 +53,12 @@ impl OverlayLayout {
         self.size.div_ceil(BLOCK)
     }
 
-    /// The length of the file.
+    /// Returns the length of the file.
     pub(super) fn end(self) -> u64 {
         self.data_at + self.size
     }
 
-    /// The header of an overlay of this base.
+    /// Returns the header of an overlay of this base.
     ///
     /// ```text
     ///   magic 16 | format 4 | log2 of a block 4 | size 8 | data_at 8 | lengths 2 x 4
@@ -93,7 +89,7 @@ impl OverlayLayout {
         Ok(header)
     }
 
-    /// Writes what a new file begins with, and takes room for the bits.
+    /// Writes the header and empty bits of a new file, and allocates space for them.
     pub(super) fn make(self, file: &File, header: &[u8]) -> io::Result<()> {
         file.set_len(self.end())?;
         match retry_on_intr(|| fallocate(file, FallocateFlags::KEEP_SIZE, 0, self.data_at)) {
@@ -108,7 +104,7 @@ impl OverlayLayout {
         file.write_all_at(header, 0)
     }
 
-    /// Whether a file has this header; else what it is.
+    /// Checks that a file has this header. The inner error says what the file is instead.
     pub(super) fn check(self, file: &File, header: &[u8]) -> io::Result<Result<(), String>> {
         let mut found = [0; HEADER];
         if file.metadata()?.len() < HEADER as u64 {
@@ -148,7 +144,7 @@ impl OverlayLayout {
     }
 }
 
-/// A page of bits as the file has it.
+/// Encoding of a page of bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BitsPage {
     pub(super) layout: OverlayLayout,
@@ -169,20 +165,20 @@ impl BitsPage {
         bytes
     }
 
-    /// Returns the bits, if the page is whole.
+    /// Returns the bits if the checksum matches.
     pub(super) fn decode(self, bytes: &[u8; BLOCK_BYTES]) -> Option<Vec<u64>> {
         let (bits, found) = bytes.split_at(BLOCK_BYTES - SUM);
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
         (word(found) == self.sum(bits)).then(|| bits.chunks_exact(8).map(word).collect())
     }
 
-    /// The sum differs from page to page, and between overlays of different sizes.
+    /// Returns the checksum, which differs from page to page, and for overlays of other sizes.
     fn sum(self, bits: &[u8]) -> u64 {
         sum(bits) ^ sum(&[self.page.to_le_bytes(), self.layout.size.to_le_bytes()].concat())
     }
 }
 
-/// Why an overlay is refused whose page of bits has no valid copy.
+/// Returns the error for an overlay with no valid copy of a page of bits.
 pub(super) fn damaged_bits(page: u64) -> String {
     let (first, bytes) = (page * PAGE_BITS * BLOCK, PAGE_BITS * BLOCK);
     format!(
@@ -192,7 +188,7 @@ pub(super) fn damaged_bits(page: u64) -> String {
     )
 }
 
-/// FNV-1a: it finds damage, and no intent.
+/// FNV-1a: detects damage, not tampering.
 fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -219,7 +215,7 @@ const NO_OVERLAY: &str = "is no overlay; give the path of one, or of a file that
 const OTHER_FORMAT: &str = "is an overlay of another format; serve it with the foreread that made \
                             it, and copy the disk from there into one of a new overlay";
 
-/// What is wrong with a file that ends early.
+/// Error for a truncated file.
 pub(super) const CUT: &str = "has become shorter than it was made; restore it, or remove it";
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ thread_local! {
 
 struct Turns {
     threads: OnceLock<Vec<Thread>>,
-    /// Whose turn it is.
+    /// Number of the client that runs.
     turn: AtomicUsize,
     /// Clients that have not ended; random numbers.
     line: Mutex<(Vec<usize>, Rng)>,

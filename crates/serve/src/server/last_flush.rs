@@ -1,9 +1,7 @@
-//! The flush at the end of a server: it has a bound, whatever the device does.
+//! The flush at the end of a server, with a time limit even if the device hangs.
 //!
-//! In:    a server that takes no more requests.
-//! Out:   all is on the device; or how much is not, and why.
-//! Never: a wait for a device that does not answer, beyond the limit. A need for a thread at the
-//!        end: a system may refuse one then, and acknowledged writes would be lost.
+//! Its threads are started before the first client connects: the system may refuse them at the
+//! end, and acknowledged writes would be lost.
 //!
 //! ```text
 //!   prepare()  before the first client: two threads, which wait
@@ -11,7 +9,7 @@
 //!              '-- waits, at most exit_timeout -- over ---> not flushed; the thread is left behind
 //! ```
 //!
-//! Threads of their own, because a system call that waits for a device cannot be called back. One
+//! A system call that blocks on a device cannot be cancelled, so the flush has its own thread. One
 //! that is left behind ends with the process.
 
 use std::io;
@@ -47,7 +45,7 @@ impl LastFlush {
         started().map_err(|source| ServeError::System { doing: "start a thread", source })
     }
 
-    /// Flushes what clients wrote.
+    /// Flushes the writes of clients.
     pub(super) fn run(self, shared: &Arc<ServerState>) -> Result<(), ServeError> {
         let Self { flusher, counter } = self;
         let store = Arc::clone(&shared.store);
@@ -69,8 +67,8 @@ impl LastFlush {
     }
 }
 
-/// How much is in memory only. None if that cannot be found out in time: the engine's lock may be
-/// held by a thread that the kernel does not let go.
+/// Returns the number of dirty bytes. None if that takes too long: a thread that is blocked in the
+/// kernel may hold the engine's lock.
 fn dirty_bytes(counter: StandbyThread<Option<u64>>, shared: &Arc<ServerState>) -> Option<u64> {
     let asked = Arc::clone(shared);
     let count = move || asked.engine.counters().ok().map(|counted| counted.dirty);

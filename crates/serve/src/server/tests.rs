@@ -1,5 +1,6 @@
 //! Writes that wait, fail and panic: with a store that does as it is told.
 
+mod file_work;
 mod memory;
 
 use std::io;

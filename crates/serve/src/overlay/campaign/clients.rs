@@ -1,8 +1,5 @@
-//! A client of an overlay: random requests, one after the other.
-//!
-//! In:    random numbers.
-//! Out:   calls of the overlay, and for the oracle what they were and how they ended.
-//! Never: a write to a sector of another client; blocks are shared.
+//! A client of an overlay: random requests, one at a time, which it reports to the oracle. Clients
+//! share blocks, and never write each other's sectors.
 
 use std::sync::{Arc, Mutex};
 
@@ -31,14 +28,14 @@ impl<'o> OverlayClient<'o> {
         world: &'o Arc<Mutex<SimWorld>>,
     ) -> Self {
         let rng = Rng::named(seed, ["first", "second", "third"][number]);
-        // Other numbers than those of the base and of other clients.
+        // Distinct from the numbers of the base and of other clients.
         let client = u32::try_from(number + 1).expect("few clients");
         let life = u32::try_from(seed % 64).expect("below 64");
         let next_stamp = SteppedFile::FIRST_STAMP + (client << 22) + (life << 16);
         Self { number, rng, overlay, world, next_stamp }
     }
 
-    /// Requests until the server is gone, or as many as a client makes.
+    /// Sends a random number of requests, or until the server is gone.
     pub(super) fn run(&mut self) {
         for _ in 0..4 + self.rng.below(20) {
             if locked(self.world).is_over() {
@@ -58,7 +55,7 @@ impl<'o> OverlayClient<'o> {
         }
     }
 
-    /// Sectors of this client: a part of a block that all share, or some of blocks of its own.
+    /// Draws sectors of this client: part of a block that all share, or private blocks.
     fn sectors(&mut self) -> std::ops::Range<usize> {
         let window = self.below(2) * WINDOW_SECTORS;
         if self.rng.below(2) == 0 {

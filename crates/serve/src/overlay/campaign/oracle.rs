@@ -1,8 +1,5 @@
-//! What each sector of an overlaid disk ever held, and which of that a power cut may leave.
-//!
-//! In:    writes, flushes and losses as clients see them. Each sector has one client that writes.
-//! Out:   whether a sector may be found as it is.
-//! Never: a look at bits or blocks.
+//! Model of an overlaid disk: all versions of each sector, and the versions that a power cut may
+//! leave. It sees the calls of clients, never bits or blocks. One client writes each sector.
 
 use std::ops::Range;
 
@@ -14,24 +11,24 @@ pub(super) struct Oracle {
     sectors: Vec<SectorVersions>,
     /// Losses and reverts so far.
     changes: u64,
-    /// How often the device has dropped what it had cached.
+    /// Number of times that the device has dropped its cache.
     drops: u64,
-    /// Writes are lost, and no block has reverted since.
+    /// Writes were lost, and no block has reverted since.
     pending_loss: bool,
 }
 
 #[derive(Debug)]
 struct SectorVersions {
     versions: Vec<u32>,
-    /// The oldest one that may be found.
+    /// Oldest version that may be found.
     floor: usize,
-    /// The one that a flush makes durable.
+    /// Version that a flush makes durable.
     flushable: usize,
-    /// While the floor is below this, nothing is promised: a discard, or a zero that failed.
+    /// While the floor is below it, contents are undefined: after a discard or a failed zero.
     defined_from: usize,
-    /// Until the floor has this version, the device may have torn the sector with its page.
+    /// Until the floor reaches it, the device may have torn the sector with its page.
     torn_from: usize,
-    /// Its client knows what it holds.
+    /// Reads must return the newest version.
     is_exact: bool,
 }
 
@@ -64,7 +61,7 @@ impl Oracle {
         BegunWrite { sectors, is_stable: !self.pending_loss, changes, drops }
     }
 
-    /// A write is over; if it is `durable`, so are its bytes.
+    /// Notes the end of a write, which may be durable.
     pub(super) fn end_write(&mut self, write: &BegunWrite, is_done: bool, is_durable: bool) {
         let is_stable = write.is_stable && self.changes == write.changes;
         for sector in &mut self.sectors[write.sectors.clone()] {
@@ -79,7 +76,7 @@ impl Oracle {
         }
     }
 
-    /// These sectors may hold anything until they are written again.
+    /// Makes the contents of sectors undefined until they are written again.
     pub(super) fn set_undefined(&mut self, sectors: Range<usize>) {
         for sector in &mut self.sectors[sectors] {
             sector.is_exact = false;
@@ -91,18 +88,18 @@ impl Oracle {
         self.sectors.iter().map(|it| it.flushable).collect()
     }
 
-    /// A flush was answered.
+    /// Notes that a flush was acknowledged.
     pub(super) fn end_flush(&mut self, flushed: &[usize]) {
         for (sector, flushed) in self.sectors.iter_mut().zip(flushed) {
-            // Unless it was lost meanwhile, and the owner was told.
+            // Not if it was lost during the flush and the owner was told.
             if sector.flushable >= *flushed {
                 sector.floor = sector.floor.max(*flushed);
             }
         }
     }
 
-    /// Writes are lost, or blocks have reverted: what no flush covers may be anything that was
-    /// written since.
+    /// Notes that writes are lost, or blocks have reverted: sectors that no flush covers may hold
+    /// any version since their last durable one.
     pub(super) fn lose(&mut self, is_reverted: bool) {
         self.pending_loss = !is_reverted;
         self.changes += 1;
@@ -112,11 +109,11 @@ impl Oracle {
         }
     }
 
-    /// The device has dropped what it had cached: what is not in memory is older there, until the
-    /// engine hears of it.
+    /// Notes that the device has dropped its cache: reads of sectors that are not in memory may
+    /// find older versions until the engine hears of it.
     ///
-    /// A page that was being written may be torn, all of it: if it is not in memory any more, the
-    /// owner is told that writes are lost.
+    /// All sectors of a page that was being written may be torn. If the page is no longer in
+    /// memory, the engine reports lost writes.
     pub(super) fn drop_cached(&mut self) {
         self.drops += 1;
         for page in self.sectors.chunks_mut(8) {
@@ -130,7 +127,7 @@ impl Oracle {
         }
     }
 
-    /// Whether the client of a sector may have read this.
+    /// Checks the result of a read.
     pub(super) fn check_read(&self, at: usize, found: u32) -> Result<(), String> {
         let SectorVersions { versions, is_exact, .. } = &self.sectors[at];
         let newest = *versions.last().expect("it begins with a version");
@@ -140,7 +137,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Whether a power cut may leave this.
+    /// Checks a sector that a power cut leaves.
     pub(super) fn check_survivor(&self, at: usize, found: u32) -> Result<(), String> {
         let sector = &self.sectors[at];
         let SectorVersions { versions, floor, .. } = sector;
@@ -156,11 +153,11 @@ impl Oracle {
         Err(format!("sector {at} holds {found}: version {floor} of {versions:?} was acknowledged"))
     }
 
-    /// Another server has opened the file, and finds these sectors; `base` has those of the base.
+    /// Starts over with the sectors that another server finds; `base` returns those of the base.
     ///
-    /// Until it has repaired the bits ([`Self::open`]), a sector that it finds as the base has it
-    /// may still become what the server before had written and not saved: a repair that a cut
-    /// tears may complete the copy of the bits that was torn before.
+    /// Until that server has repaired the bits ([`Self::open`]), a sector found as in the base may
+    /// still turn into an unsaved version from before: a torn repair may complete the copy of the
+    /// bits that was torn.
     pub(super) fn restart(
         &mut self,
         found: impl Iterator<Item = u32>,
@@ -180,7 +177,7 @@ impl Oracle {
         }
     }
 
-    /// The server has repaired the bits: whatever it found is what the disk holds from now on.
+    /// Notes that the server has repaired the bits: sectors found as in the base stay so.
     pub(super) fn open(&mut self, base: impl Fn(usize) -> u32) {
         for (at, sector) in self.sectors.iter_mut().enumerate() {
             if sector.versions.last() == Some(&base(at)) {
@@ -200,7 +197,7 @@ impl SectorVersions {
         self.floor < self.defined_from
     }
 
-    /// Whether anything was written that no flush covers.
+    /// Returns true if a version is newer than the durable one.
     fn is_new(&self) -> bool {
         self.is_loose() || self.floor + 1 < self.versions.len()
     }

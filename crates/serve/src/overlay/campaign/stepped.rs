@@ -1,8 +1,7 @@
 //! The file below an overlay: the core's write path in virtual time, with the bytes of bits.
 //!
-//! In:    calls of the overlay, from the client whose turn it is.
-//! Out:   their results, some turns later; the first thing that a power cut must not leave.
-//! Never: blocks that no client uses: the file has a few of each page of bits.
+//! The file has only blocks that clients use: a few of each page of bits. A call ends some turns
+//! later, after steps of the driver and the device.
 //!
 //! ```text
 //!   overlay   | header | bits 0, 0, 1, 1 | ..  | blocks 0..12 | ..  | 12 around the next page |
@@ -31,28 +30,28 @@ pub(super) struct SimWorld {
     file: SteppedFile,
     pub(super) oracle: Oracle,
     pub(super) tally: OverlayTally,
-    /// The first thing that is wrong.
+    /// First violation.
     pub(super) found: Option<String>,
     map: Option<Arc<BlockMap>>,
     rng: Rng,
     wrong: Wrong,
-    /// Events until the server is gone.
+    /// Events until the server is killed.
     left: u64,
-    /// Losses, reverts, and drops of the device that the oracle knows.
+    /// Losses, reverts, and cache drops of the device already reported to the oracle.
     seen: (u64, u64, u64),
     bits: InternedBits,
-    /// Clients whose last write was of bits.
+    /// Clients that wrote bits last.
     bits_writers: HashSet<ThreadId>,
 }
 
-/// The numbers of the sectors of bits.
+/// Stamps for sectors of bits, by content.
 #[derive(Default)]
 struct InternedBits {
     numbers: BTreeMap<Vec<u8>, u32>,
     contents: Vec<Vec<u8>>,
 }
 
-/// The base of an overlay, or its file.
+/// Base of an overlay, or its file.
 #[derive(Clone)]
 pub(super) struct SimFile {
     world: Arc<Mutex<SimWorld>>,
@@ -63,7 +62,7 @@ pub(super) fn layout() -> OverlayLayout {
     OverlayLayout::new((SECOND + WINDOW) * BLOCK - 5 * SECTOR)
 }
 
-/// The sector of the disk with this number among those that clients use, and its offset there.
+/// Returns the disk offset of a sector, by its number among those that clients use.
 pub(super) fn offset_of(sector: usize) -> u64 {
     let (window, rest) = (sector / WINDOW_SECTORS, sector % WINDOW_SECTORS);
     [0, SECOND][window] * BLOCK + rest as u64 * SECTOR
@@ -111,12 +110,12 @@ impl SimWorld {
         self.seen = (0, 0, 0);
     }
 
-    /// A server is about to take its first request.
+    /// Notes that a server has repaired the bits and takes requests.
     pub(super) fn open(&mut self) {
         self.oracle.open(base_stamp);
     }
 
-    /// The server is gone, with all that it had in memory; another one opens the file.
+    /// Ends the server, with everything in memory, and lets another one open the file.
     pub(super) fn restart(&mut self, end: RunEnd) -> Result<(), String> {
         let outcome = self.file.outcome();
         self.tally.injected += outcome.injected;
@@ -133,7 +132,7 @@ impl SimWorld {
         Ok(())
     }
 
-    /// The sectors of the disk that another server finds.
+    /// Returns the sectors of the disk that another server would find.
     fn disk(&self, sectors: &[u32]) -> Result<Vec<u32>, String> {
         let map = self.map_of(sectors)?;
         let find = |at: usize| {
@@ -153,7 +152,7 @@ impl SimWorld {
         Ok(())
     }
 
-    /// One event of the driver or the device, after which the power may fail.
+    /// Runs one event of the driver or the device, after which the power may fail.
     fn step(&mut self) -> Result<(), String> {
         self.file.step()?;
         self.note_losses();
@@ -177,7 +176,7 @@ impl SimWorld {
         self.left == 0 || self.found.is_some()
     }
 
-    /// Notes what is wrong, if it is the first thing.
+    /// Keeps the first violation.
     pub(super) fn note(&mut self, result: Result<(), String>) {
         if let Err(why) = result {
             self.left = 0;
@@ -191,7 +190,7 @@ impl SimFile {
         Self { world: Arc::clone(world), is_base }
     }
 
-    /// Begins a call, and lets it go on a step at each turn until it is over.
+    /// Begins a call and runs a few steps at each turn until it ends.
     fn call(&self, begin: impl FnOnce(&mut SimWorld) -> SteppedCall) -> io::Result<SteppedEnd> {
         let gone = || io::Error::other("the server is gone");
         let call = {
@@ -319,7 +318,7 @@ impl BlocksFile for SimFile {
 }
 
 impl InternedBits {
-    /// The number of each sector. Those of a client's bytes are in the bytes.
+    /// Returns the stamp of each sector. Sectors of clients contain theirs.
     fn stamps(&mut self, bytes: &[u8]) -> Vec<u32> {
         let stamp = |sector: &[u8]| {
             let (number, rest) = sector.split_at(4);
@@ -352,7 +351,7 @@ impl InternedBits {
     }
 }
 
-/// The bytes of a client's sectors, and the other way round.
+/// Returns the bytes of sectors with these stamps.
 pub(super) fn bytes_of(stamps: &[u32]) -> Vec<u8> {
     let mut bytes = vec![0; stamps.len() * SECTOR_BYTES];
     InternedBits::default().fill(&mut bytes, stamps);
@@ -385,7 +384,7 @@ fn sector_in_file(offset: u64) -> usize {
 
 const SECTOR: u64 = 512;
 const SECTOR_BYTES: usize = 512;
-/// Of a page.
+/// Sectors of a page.
 const SECTORS: usize = BLOCK_BYTES / SECTOR_BYTES;
 const BITS_SECTORS: usize = 4 * SECTORS;
 /// Blocks of a part of the disk that clients use; the second part begins four blocks before the
@@ -395,5 +394,5 @@ const SECOND: u64 = PAGE_WORDS as u64 * 64 - 4;
 pub(super) const WINDOW_SECTORS: usize = 12 * SECTORS;
 pub(super) const USED_SECTORS: usize = 2 * WINDOW_SECTORS - 5;
 const BITS_STAMP: u32 = 1 << 30;
-/// What a client's sector has behind its number.
+/// Fills the sectors of clients after their stamp.
 const MARK: u8 = 0xc5;
