@@ -271,7 +271,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// To the blocking pool.
+    /// Passes work to the blocking pool.
     fn give_away(&mut self, work: BlockingWork, paid: usize) {
         self.jobs += 1;
         self.kept += paid;

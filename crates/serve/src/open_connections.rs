@@ -161,8 +161,8 @@ impl OpenConnections {
         counts
     }
 
-    /// The largest number of connections of a kind with which one more is admitted, for a peer that
-    /// has this many.
+    /// Returns the largest number of connections of a kind at which a peer that has `of_peer` of
+    /// them may open another.
     fn places(&self, kind: ClientKind, of_peer: usize) -> usize {
         self.max.saturating_add(kind.control_room()).saturating_add(self.peer_room(kind, of_peer))
     }
