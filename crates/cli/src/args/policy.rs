@@ -6,7 +6,7 @@ use foreread_sim::cache_policy::CachePolicyKind;
 use foreread_sim::{policy, rival_policy};
 
 /// Returns the parser of an engine's policies, each with a line of help.
-pub(crate) fn policies() -> impl TypedValueParser<Value = Policy> {
+pub fn policies() -> impl TypedValueParser<Value = Policy> {
     let value = |policy: Policy| PossibleValue::new(policy.name()).help(about(policy));
     PossibleValuesParser::new(Policy::ALL.map(value)).map(|name| {
         // Clap has let through only the names of `Policy::ALL`.
@@ -15,7 +15,7 @@ pub(crate) fn policies() -> impl TypedValueParser<Value = Policy> {
 }
 
 /// Returns the same with the policies of old kernels, which the simulator and `explain` have.
-pub(crate) fn explained_policies() -> impl TypedValueParser<Value = Policy> {
+pub fn explained_policies() -> impl TypedValueParser<Value = Policy> {
     let value = |policy: Policy| PossibleValue::new(policy.name()).help(about(policy));
     PossibleValuesParser::new(policy::ALL.map(value)).map(|name| {
         // Clap has let through only the names of `policy::ALL`.
@@ -24,7 +24,7 @@ pub(crate) fn explained_policies() -> impl TypedValueParser<Value = Policy> {
 }
 
 /// Returns the same, with rivals that exist only in the simulator.
-pub(crate) fn simulated_policies() -> impl TypedValueParser<Value = Policy> {
+pub fn simulated_policies() -> impl TypedValueParser<Value = Policy> {
     let value = |policy: Policy| PossibleValue::new(policy.name()).help(about(policy));
     PossibleValuesParser::new(rival_policy::all().map(value)).map(|name| {
         // Clap has let through only the names of `rival_policy::all`.
@@ -33,7 +33,7 @@ pub(crate) fn simulated_policies() -> impl TypedValueParser<Value = Policy> {
 }
 
 /// Returns the parser of all eviction policies, each with a line of help.
-pub(crate) fn eviction_policies() -> impl TypedValueParser<Value = CachePolicyKind> {
+pub fn eviction_policies() -> impl TypedValueParser<Value = CachePolicyKind> {
     let value = |kind: CachePolicyKind| PossibleValue::new(kind.name()).help(about_eviction(kind));
     PossibleValuesParser::new(CachePolicyKind::ALL.map(value)).map(|name| {
         // Clap has let through only the names of `CachePolicyKind::ALL`.

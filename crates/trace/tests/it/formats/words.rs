@@ -236,7 +236,7 @@ fn names_in_formats_without_escapes_are_as_they_are() {
 fn other_formats_are_named_with_what_to_do() {
     let error = |bytes: &[u8]| read(bytes).expect_err("no trace").to_string();
     for (bytes, words) in [
-        (&b"BZh91AY&SY\x01\x02"[..], "bzip2 -dc FILE | foreread trace -"),
+        (&b"BZh91AY&SY\x01\x02"[..], "bzip2 -dc FILE | foreread-lab trace -"),
         (b"\xff\xfe1\x00,\x00", "iconv -f UTF-16 -t UTF-8 FILE"),
         (b"1\x002\x00,\x003\x00,\x004\x00,\x005\x006\x00", "iconv -f UTF-16LE"),
         (b"\x07tae\x01\0\0\0", "blkparse -i NAME"),
