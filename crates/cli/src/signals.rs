@@ -34,7 +34,7 @@ pub fn on_signal(stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
     })
 }
 
-/// The same, but each SIGTERM and each SIGINT is a call, one after another.
+/// Like [`on_signal`], but calls `stop` for each SIGTERM and SIGINT, one after another.
 pub fn on_signals(mut stop: impl FnMut() + Send + 'static) -> io::Result<()> {
     // A handler that does nothing, so that commands which we run get the signal's own meaning back.
     flag::register(SIGHUP, Arc::default())?;

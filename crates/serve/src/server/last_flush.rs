@@ -104,5 +104,5 @@ impl<T: Send + 'static> StandbyThread<T> {
 
 /// Taking the engine's lock, where all is well, is a matter of microseconds.
 const LOOK: Duration = Duration::from_secs(1);
-/// As a thread of the blocking pool.
+/// Stack size, as in the blocking pool.
 const STACK: usize = 256 << 10;

@@ -38,7 +38,7 @@ pub(super) struct Scene {
 /// Figures of a scene.
 pub(super) struct SceneFigures {
     pub(super) scene: Scene,
-    /// The kernel as it comes.
+    /// The kernel with default settings.
     pub(super) default: Option<BenchRow>,
     /// The kernel with the best of the windows, if that is faster than its default.
     pub(super) best: Option<BenchRow>,

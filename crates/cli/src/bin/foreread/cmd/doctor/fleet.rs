@@ -48,7 +48,7 @@ pub(super) fn merge(plan: &MergePlan, out: &mut Printer) -> Result<(), Failure> 
 
 /// A regular file of sensible size.
 fn text_of(path: &std::path::Path) -> std::io::Result<String> {
-    // A pipe without a writer would be waited for.
+    // Opening a pipe without a writer would block.
     if !std::fs::metadata(path)?.is_file() {
         return Err(std::io::Error::other("is not a regular file"));
     }
