@@ -1,12 +1,7 @@
-//! Arguments that several verbs have: value parsers and help. Each verb's own are in its file.
+//! Arguments that verbs of both programs share: value parsers and help.
 
-pub(crate) mod assignment;
-pub(crate) mod device_model;
-pub(crate) mod duration;
-pub(crate) mod help;
-pub(crate) mod itable_readahead;
-pub(crate) mod max_window;
-pub(crate) mod policy;
-pub(crate) mod series;
-pub(crate) mod trace_format;
-pub(crate) mod trace_output;
+pub mod duration;
+pub mod help;
+pub mod max_window;
+pub mod policy;
+pub mod trace_output;

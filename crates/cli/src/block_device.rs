@@ -26,7 +26,7 @@ fn device_in(stat: &Metadata) -> (u64, bool) {
 }
 
 /// Returns the kernel's largest window for the device of a path in bytes, if known.
-pub(crate) fn kernel_window(path: &Path) -> Option<ByteCount> {
+pub fn kernel_window(path: &Path) -> Option<ByteCount> {
     let (device, _) = device_at(path).ok()?;
     let number = (rustix::fs::major(device), rustix::fs::minor(device));
     let kib: u64 = window_in_force(&SystemRoot::here(), number)?.value.parse().ok()?;

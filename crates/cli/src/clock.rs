@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Returns the current time.
 #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
-pub(crate) fn clock() -> Instant {
+pub fn clock() -> Instant {
     Instant::now()
 }
 
@@ -18,6 +18,6 @@ pub(crate) fn processor_time() -> Duration {
 
 /// Sleeps until then; not at all if that has passed.
 #[expect(clippy::disallowed_methods, reason = "a device that is slow on purpose, a pause")]
-pub(crate) fn sleep_until(due: Instant) {
+pub fn sleep_until(due: Instant) {
     std::thread::sleep(due.saturating_duration_since(clock()));
 }

@@ -24,7 +24,7 @@ use crate::store::url_of;
 
 /// Options for remembered devices.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct RememberArgs {
+pub struct RememberArgs {
     /// Directory for what is learnt about the device, one small text file per device [default:
     /// devices in $STATE_DIRECTORY, else /var/lib/foreread/devices]
     ///
@@ -48,7 +48,7 @@ impl RememberArgs {
     }
 
     /// Makes the engine remember devices, unless disabled.
-    pub(crate) fn give(&self, builder: EngineBuilder) -> EngineBuilder {
+    pub fn give(&self, builder: EngineBuilder) -> EngineBuilder {
         match self.directory() {
             Some(directory) => builder.remember(directory),
             None => builder,
@@ -56,14 +56,14 @@ impl RememberArgs {
     }
 
     /// Adds the device name of `target` to the options, unless disabled.
-    pub(crate) fn name(&self, target: &Path, options: OpenOptions) -> OpenOptions {
+    pub fn name(&self, target: &Path, options: OpenOptions) -> OpenOptions {
         // Stores are named by their URL.
         let is_unnamed = self.no_remember || url_of(target).is_some();
         if is_unnamed { options } else { with_device_name(target, options) }
     }
 
     /// Reports an unusable record, and saves records until the returned saver is dropped.
-    pub(crate) fn keep(&self, engine: &Engine, file: Option<&File>) -> io::Result<LearntSaver> {
+    pub fn keep(&self, engine: &Engine, file: Option<&File>) -> io::Result<LearntSaver> {
         let record = file.map(|file| file.device().record());
         if self.no_remember {
             return Ok(LearntSaver { stop: None, over: None });
@@ -99,7 +99,7 @@ impl RememberArgs {
 }
 
 /// Returns the default directory.
-pub(crate) fn default_directory() -> PathBuf {
+pub fn default_directory() -> PathBuf {
     let state = env::var("STATE_DIRECTORY").ok();
     let state = state.as_deref().and_then(|list| list.split(':').next());
     let state = state.filter(|first| !first.is_empty()).unwrap_or(STATE);
@@ -109,7 +109,7 @@ pub(crate) fn default_directory() -> PathBuf {
 /// Saves records once a minute and when dropped. The drop waits at most [`LAST_SAVE`], as the
 /// directory may be on a device that hangs.
 #[derive(Debug)]
-pub(crate) struct LearntSaver {
+pub struct LearntSaver {
     stop: Option<Sender<()>>,
     /// Disconnected when the last record is written.
     over: Option<Receiver<()>>,

@@ -10,11 +10,11 @@ use crate::output::Failure;
 use crate::output_file::{CommandOutputs, OutputFile, refuse_stdout};
 
 /// A page that is not there before [`HtmlFile::write`].
-pub(crate) struct HtmlFile(OutputFile);
+pub struct HtmlFile(OutputFile);
 
 impl HtmlFile {
     /// Prepares the file, if one was requested. JSON takes stdout for itself.
-    pub(crate) fn prepare(
+    pub fn prepare(
         path: Option<&Path>,
         is_json: bool,
         outputs: &mut CommandOutputs<'_>,
@@ -27,7 +27,7 @@ impl HtmlFile {
     }
 
     /// Writes the page, with the command line at its end.
-    pub(crate) fn write(self, mut page: ReportPage) -> Result<(), Failure> {
+    pub fn write(self, mut page: ReportPage) -> Result<(), Failure> {
         page.made_by = format!("foreread {}: {}", env!("CARGO_PKG_VERSION"), command_line());
         let html = render(&page);
         self.0.write(|file| file.write_all(html.as_bytes()))

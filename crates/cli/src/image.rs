@@ -2,8 +2,8 @@
 //!
 //! Read-only. Errors name the image and the command that repairs it.
 
-pub(crate) mod byte_range;
-pub(crate) mod node;
+pub mod byte_range;
+pub mod node;
 
 use std::io;
 use std::ops::Range;
@@ -25,38 +25,38 @@ const MEMORY: u64 = 64 << 20;
 
 /// Arguments shared by `ls`, `cat`, `stat` and `mount`.
 #[derive(Debug, Args)]
-pub(crate) struct ImageTarget {
+pub struct ImageTarget {
     /// Image of an ext2, ext3 or ext4 file system, a block device with one, or the URL of an object
     /// with one (s3://bucket/key, gs://, az://, https://)
     #[arg(value_parser = store::target())]
-    pub(crate) target: PathBuf,
+    pub target: PathBuf,
 
     /// Read an image that needs journal recovery, without replaying the journal
     ///
     /// The data may be stale or inconsistent; the image is never written to. Without this flag,
     /// such an image is refused: it is mounted elsewhere, or was not unmounted.
     #[arg(long)]
-    pub(crate) ignore_journal: bool,
+    pub ignore_journal: bool,
 
     /// Offset of the file system in TARGET, in bytes (or with K, M, G), for a file system inside a
     /// larger file
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse, conflicts_with = "partition")]
-    pub(crate) offset: Option<ByteCount>,
+    pub offset: Option<ByteCount>,
 
     /// Read partition N of TARGET, a whole disk with an MBR or GPT
     ///
     /// Partitions have the kernel's numbers; logical ones start at 5. Without this flag, a whole
     /// disk is refused with a list of its partitions.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) partition: Option<u32>,
+    pub partition: Option<u32>,
 
     #[command(flatten)]
-    pub(crate) store: StoreArgs,
+    pub store: StoreArgs,
 }
 
 impl ImageTarget {
     /// Opens the file system. Without a window, objects learn theirs.
-    pub(crate) fn open(&self, window: Option<MaxWindow>) -> Result<Ext4<Image>, Failure> {
+    pub fn open(&self, window: Option<MaxWindow>) -> Result<Ext4<Image>, Failure> {
         let mut builder = Engine::builder().memory(MEMORY);
         if let Some(window) = window.or(self.url().map(|_| MaxWindow::Auto)) {
             builder = window.give(builder);
@@ -70,14 +70,14 @@ impl ImageTarget {
     }
 
     /// Returns the bytes of the file that are the image, by --offset and --partition.
-    pub(crate) fn image_range(&self, file: &foreread::File) -> Result<Range<u64>, Failure> {
+    pub fn image_range(&self, file: &foreread::File) -> Result<Range<u64>, Failure> {
         let Self { target, offset, partition, .. } = self;
         let flags = ByteRangeFlags { target, offset: *offset, partition: *partition };
         flags.choose(&Image::whole(file))
     }
 
     /// Refuses --offset and --partition where TARGET is not read as an image.
-    pub(crate) fn refuse_image_range(&self) -> Result<(), Failure> {
+    pub fn refuse_image_range(&self) -> Result<(), Failure> {
         let offset = self.offset.map(|_| "--offset");
         let Some(flag) = offset.or(self.partition.map(|_| "--partition")) else { return Ok(()) };
         let target = self.target.display();
@@ -85,17 +85,17 @@ impl ImageTarget {
     }
 
     /// Returns the URL, if TARGET is one.
-    pub(crate) fn url(&self) -> Option<&str> {
+    pub fn url(&self) -> Option<&str> {
         store::url_of(&self.target)
     }
 
     /// Formats an error of the image as a whole.
-    pub(crate) fn says(&self, error: &Error) -> String {
+    pub fn says(&self, error: &Error) -> String {
         line(&self.target, None, error)
     }
 
     /// Formats an error at a path.
-    pub(crate) fn says_at(&self, path: &[u8], error: &Error) -> String {
+    pub fn says_at(&self, path: &[u8], error: &Error) -> String {
         line(&self.target, Some(path), error)
     }
 }
@@ -125,7 +125,7 @@ fn line(target: &Path, path: Option<&[u8]>, error: &Error) -> String {
 
 /// Image read through the engine: metadata without read-ahead, contents with it.
 #[derive(Debug)]
-pub(crate) struct Image {
+pub struct Image {
     /// Offset of the image in the file.
     start: u64,
     size: u64,
@@ -135,7 +135,7 @@ pub(crate) struct Image {
 
 impl Image {
     /// All bytes of a file.
-    pub(crate) fn whole(file: &foreread::File) -> Self {
+    pub fn whole(file: &foreread::File) -> Self {
         let (metadata, contents) = (file.stream(), file.stream());
         // Inodes and blocks of directories lie anywhere; what is ahead of one is another's.
         metadata.advise(Advice::Random);

@@ -3,19 +3,19 @@
 //! Every figure is measured in this process.
 
 mod bare_memory;
-pub(crate) mod bare_object;
-pub(crate) mod figures;
-pub(crate) mod flood;
-pub(crate) mod memory_limit;
-pub(crate) mod method;
-pub(crate) mod nbd_load;
-pub(crate) mod pattern;
+pub mod bare_object;
+pub mod figures;
+pub mod flood;
+pub mod memory_limit;
+pub mod method;
+pub mod nbd_load;
+pub mod pattern;
 mod random;
 mod reader;
-pub(crate) mod rounds;
-pub(crate) mod run;
+pub mod rounds;
+pub mod run;
 mod slow_device;
 mod slow_mount;
-pub(crate) mod slow_server;
-pub(crate) mod target;
-pub(crate) mod testbed;
+pub mod slow_server;
+pub mod target;
+pub mod testbed;

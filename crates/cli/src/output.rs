@@ -10,7 +10,7 @@ use crate::terminal::{self, DOCUMENT, wrap};
 
 /// Error of a verb.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// Wrong usage. The line explains the right one.
     WrongUse(String),
     /// A check failed. The line explains the result.
@@ -29,17 +29,17 @@ impl From<io::Error> for Failure {
 
 /// Replaces control characters in untrusted text, such as names of devices or files in a trace: a
 /// terminal could interpret them.
-pub(crate) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
 
 /// Creates a closure for `map_err` from the operation that failed.
-pub(crate) fn cannot(what: &'static str) -> impl Fn(io::Error) -> Failure {
+pub fn cannot(what: &'static str) -> impl Fn(io::Error) -> Failure {
     move |error| Failure::Check(format!("cannot {what}: {}", refusal(&error)))
 }
 
 /// Describes a system error; for a lack of threads or processes, names the limit to raise.
-pub(crate) fn refusal(error: &io::Error) -> String {
+pub fn refusal(error: &io::Error) -> String {
     match error.kind() == io::ErrorKind::WouldBlock {
         true => format!(
             "{error}; a limit of threads is reached: raise it (ulimit -u, TasksMax= of systemd, \
@@ -50,7 +50,7 @@ pub(crate) fn refusal(error: &io::Error) -> String {
 }
 
 /// Buffered stdout, with the properties of its terminal.
-pub(crate) struct Printer {
+pub struct Printer {
     writer: BufWriter<StdoutLock<'static>>,
     is_terminal: bool,
     is_coloured: bool,
@@ -59,7 +59,7 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    pub(crate) fn stdout() -> Self {
+    pub fn stdout() -> Self {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal();
         // <https://no-color.org>: set to anything but the empty string.
@@ -73,7 +73,7 @@ impl Printer {
     }
 
     /// Returns true if stdout is a terminal.
-    pub(crate) fn is_terminal(&self) -> bool {
+    pub fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
@@ -83,7 +83,7 @@ impl Printer {
     }
 
     /// Prints the JSON of `--json`: see [`write_json`].
-    pub(crate) fn json<T: Serialize>(
+    pub fn json<T: Serialize>(
         &mut self,
         command: &str,
         data: impl IntoIterator<Item = T>,
@@ -93,7 +93,7 @@ impl Printer {
     }
 
     /// Prints the same, with more lists next to `data`.
-    pub(crate) fn json_beside<T: Serialize>(
+    pub fn json_beside<T: Serialize>(
         &mut self,
         command: &str,
         data: impl IntoIterator<Item = T>,
@@ -109,17 +109,17 @@ impl Printer {
     }
 
     /// Returns the maximum width of a table; None if unlimited.
-    pub(crate) fn width(&self) -> Option<usize> {
+    pub fn width(&self) -> Option<usize> {
         self.width
     }
 
     /// Returns the width of prose: that of the terminal, up to a readable maximum.
-    pub(crate) fn prose_width(&self) -> usize {
+    pub fn prose_width(&self) -> usize {
         self.width.unwrap_or(DOCUMENT).min(WIDEST_PROSE)
     }
 
     /// Prints a wrapped paragraph after a label, with a hanging indent.
-    pub(crate) fn paragraph(&mut self, label: &str, text: &str) -> Result<(), Failure> {
+    pub fn paragraph(&mut self, label: &str, text: &str) -> Result<(), Failure> {
         for line in wrap(label, text, self.prose_width()) {
             writeln!(self.writer, "{line}")?;
         }
@@ -127,7 +127,7 @@ impl Printer {
     }
 
     /// Prints the same, on one line if the width is unknown, for scripts.
-    pub(crate) fn entry(&mut self, label: &str, text: &str) -> Result<(), Failure> {
+    pub fn entry(&mut self, label: &str, text: &str) -> Result<(), Failure> {
         if self.width.is_some() {
             return self.paragraph(label, text);
         }
@@ -136,19 +136,19 @@ impl Printer {
     }
 
     /// Prints one line.
-    pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
+    pub fn line(&mut self, text: &str) -> Result<(), Failure> {
         writeln!(self.writer, "{text}")?;
         Ok(())
     }
 
     /// Prints raw bytes.
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.writer.write_all(bytes)?;
         Ok(())
     }
 
     /// Prints notes to stderr after the answer.
-    pub(crate) fn notes(&mut self, notes: &[String]) -> Result<(), Failure> {
+    pub fn notes(&mut self, notes: &[String]) -> Result<(), Failure> {
         self.flush()?;
         let mut stderr = io::stderr();
         let width = if stderr.is_terminal() { terminal::width_of(&stderr) } else { None };
@@ -166,7 +166,7 @@ impl Printer {
     }
 
     /// Flushes the buffer.
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+    pub fn finish(mut self) -> Result<(), Failure> {
         self.writer.flush()?;
         Ok(())
     }
@@ -182,7 +182,7 @@ impl Printer {
 /// ```
 ///
 /// docs/guide/json.md defines the guarantees of the version.
-pub(crate) fn write_json<T: Serialize>(
+pub fn write_json<T: Serialize>(
     writer: &mut impl Write,
     command: &str,
     data: impl IntoIterator<Item = T>,
@@ -220,7 +220,7 @@ fn elements<T: Serialize>(
 /// # Panics
 ///
 /// If the command's name needs escaping.
-pub(crate) fn json_head(command: &str) -> String {
+pub fn json_head(command: &str) -> String {
     assert!(command.bytes().all(|byte| byte.is_ascii_lowercase() || b" -".contains(&byte)));
     format!("{{\"version\":{JSON_VERSION},\"command\":\"{command}\",\"data\":[")
 }

@@ -11,26 +11,26 @@ use foreread_files::{CommandInput, FileError, OutputDestination, ResultFile, is_
 use crate::output::Failure;
 
 /// The outputs of one command, each of which is prepared before its work.
-pub(crate) struct CommandOutputs<'i> {
+pub struct CommandOutputs<'i> {
     inputs: &'i [CommandInput<'i>],
     /// Files prepared so far.
     taken: Vec<(&'static str, OutputDestination)>,
 }
 
 /// A file that is not there before [`OutputFile::write`].
-pub(crate) struct OutputFile {
+pub struct OutputFile {
     option: &'static str,
     file: ResultFile,
 }
 
 impl<'i> CommandOutputs<'i> {
     /// Creates the outputs of a command with these inputs, which are never replaced.
-    pub(crate) fn beside(inputs: &'i [CommandInput<'i>]) -> Self {
+    pub fn beside(inputs: &'i [CommandInput<'i>]) -> Self {
         Self { inputs, taken: Vec::new() }
     }
 
     /// Prepares the file of an option. `is_ours` recognises an earlier result by its first bytes.
-    pub(crate) fn prepare(
+    pub fn prepare(
         &mut self,
         option: &'static str,
         path: &Path,
@@ -43,7 +43,7 @@ impl<'i> CommandOutputs<'i> {
     }
 
     /// Reserves the path of an option whose file is created elsewhere, which also checks the path.
-    pub(crate) fn reserve(&mut self, option: &'static str, path: &Path) -> Result<(), Failure> {
+    pub fn reserve(&mut self, option: &'static str, path: &Path) -> Result<(), Failure> {
         self.take(option, path, OutputDestination::of(path).ok().flatten())
     }
 
@@ -66,7 +66,7 @@ impl<'i> CommandOutputs<'i> {
 
 impl OutputFile {
     /// Writes all of it.
-    pub(crate) fn write(
+    pub fn write(
         self,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), Failure> {
@@ -75,7 +75,7 @@ impl OutputFile {
 }
 
 /// Refuses stdout for an output (`the page`) if another one (`--json is`) is written there.
-pub(crate) fn refuse_stdout(
+pub fn refuse_stdout(
     (option, made): (&str, &str),
     path: &Path,
     other: &str,

@@ -5,14 +5,14 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Creates a progress bar of `steps` steps on a terminal, and a hidden one elsewhere.
-pub(crate) fn progress(steps: u64) -> ProgressBar {
+pub fn progress(steps: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}");
     ProgressBar::new(steps)
         .with_style(style.expect("the template is a constant that indicatif parses"))
 }
 
 /// Shows that something happens, on a terminal and nowhere else.
-pub(crate) fn spinner() -> ProgressBar {
+pub fn spinner() -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {msg}")
         .expect("the template is a constant that indicatif parses");
     let bar = ProgressBar::new_spinner().with_style(style);
@@ -22,6 +22,6 @@ pub(crate) fn spinner() -> ProgressBar {
 
 /// A share of a bar's 100 steps.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
-pub(crate) fn percent(share: f64) -> u64 {
+pub fn percent(share: f64) -> u64 {
     (share.clamp(0.0, 1.0) * 100.0) as u64
 }

@@ -13,7 +13,7 @@ use foreread_tune::temporary_settings::{TemporarySettings, restore_left_behind};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Starts this program with a hidden verb as the process that restores settings when this one ends.
-pub(crate) fn holder() -> io::Result<TemporarySettings> {
+pub fn holder() -> io::Result<TemporarySettings> {
     // Restores the settings of a run that was killed together with its holder.
     let _ = restore_left_behind(&SystemRoot::here());
     // The file that runs now, also if another one has its path: root may be running us.
@@ -24,7 +24,7 @@ pub(crate) fn holder() -> io::Result<TemporarySettings> {
 
 /// The body of that process. It ignores the signals that stop us, which a service manager sends to
 /// all processes of a unit: it ends when we have ended, and not before.
-pub(crate) fn hold() -> io::Result<()> {
+pub fn hold() -> io::Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::default())?;
     }
@@ -32,4 +32,4 @@ pub(crate) fn hold() -> io::Result<()> {
 }
 
 /// The verb that starts it, which no help shows.
-pub(crate) const HOLD: &str = "hold-settings";
+pub const HOLD: &str = "hold-settings";

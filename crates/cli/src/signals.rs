@@ -12,7 +12,7 @@ use signal_hook::{flag, low_level};
 
 /// A write beyond the limit of file sizes (`ulimit -f`) is an error of that write, not the end of
 /// this process. By a handler, so that commands which we run get the signal's own meaning back.
-pub(crate) fn survive_file_size_limit() {
+pub fn survive_file_size_limit() {
     // If the system refuses it, the signal keeps its meaning.
     let _ = flag::register(SIGXFSZ, Arc::default());
 }
@@ -20,7 +20,7 @@ pub(crate) fn survive_file_size_limit() {
 /// Calls `stop` once, when SIGTERM or SIGINT comes. A second one of either has the signal's default
 /// effect: it ends the process at once. SIGHUP is ignored: a server outlives its terminal. (So is
 /// SIGPIPE, by Rust.)
-pub(crate) fn on_signal(stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
+pub fn on_signal(stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let is_second = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_default(signal, Arc::clone(&is_second))?;
@@ -35,7 +35,7 @@ pub(crate) fn on_signal(stop: impl FnOnce() + Send + 'static) -> io::Result<()> 
 }
 
 /// The same, but each SIGTERM and each SIGINT is a call, one after another.
-pub(crate) fn on_signals(mut stop: impl FnMut() + Send + 'static) -> io::Result<()> {
+pub fn on_signals(mut stop: impl FnMut() + Send + 'static) -> io::Result<()> {
     // A handler that does nothing, so that commands which we run get the signal's own meaning back.
     flag::register(SIGHUP, Arc::default())?;
     let (mut heard, said) = UnixStream::pair()?;
@@ -52,7 +52,7 @@ pub(crate) fn on_signals(mut stop: impl FnMut() + Send + 'static) -> io::Result<
 
 /// A flag that SIGINT, SIGTERM and SIGHUP set, for measurements that look at it. A second one
 /// has its default effect: it ends the process at once.
-pub(crate) fn interrupt_flag() -> io::Result<Arc<AtomicBool>> {
+pub fn interrupt_flag() -> io::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         flag::register_conditional_default(signal, Arc::clone(&interrupted))?;

@@ -23,20 +23,21 @@ mod asked;
 mod opened;
 mod prices;
 
-pub(crate) use asked::{StoreAsked, asked_so_far, money, say_cost, set_said};
-pub(crate) use prices::PriceArgs;
+pub(crate) use asked::say_cost;
+pub use asked::{StoreAsked, asked_so_far, money, set_said};
+pub use prices::PriceArgs;
 
 #[cfg(feature = "objects")]
-pub(crate) use opened::{
+pub use opened::{
     StoreClient, device_name, device_name_of, is_prefix, modified, modified_text, refuses,
 };
 
 /// Options for requests to object stores.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct StoreArgs {
+pub struct StoreArgs {
     /// If TARGET is a URL: time limit of a request, with all retries
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
-    pub(crate) deadline: Duration,
+    pub deadline: Duration,
 
     /// If TARGET is a URL: never hedge a late request with a second one (by default at most 2 %
     /// extra requests)
@@ -50,11 +51,11 @@ pub(crate) struct StoreArgs {
     pub(crate) store_connections: u32,
 
     #[command(flatten)]
-    pub(crate) prices: PriceArgs,
+    pub prices: PriceArgs,
 }
 
 /// Returns the parser of TARGET: a path or a URL. `file:///path` is a path.
-pub(crate) fn target() -> impl TypedValueParser<Value = PathBuf> {
+pub fn target() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(|text| path_of(&text))
 }
 
@@ -64,7 +65,7 @@ fn path_of(text: &OsStr) -> PathBuf {
 }
 
 /// Returns the URL, if a target is one.
-pub(crate) fn url_of(target: &Path) -> Option<&str> {
+pub fn url_of(target: &Path) -> Option<&str> {
     let text = target.to_str()?;
     let (scheme, _) = text.split_once("://")?;
     let is_scheme = !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -72,7 +73,7 @@ pub(crate) fn url_of(target: &Path) -> Option<&str> {
 }
 
 /// Opens a file, or an object for a URL.
-pub(crate) fn open(
+pub fn open(
     engine: &Engine,
     target: &Path,
     options: &OpenOptions,
@@ -97,8 +98,7 @@ impl Default for StoreArgs {
 impl StoreArgs {
     /// Creates a client for all stores.
     #[cfg(feature = "objects")]
-    #[expect(clippy::unnecessary_wraps, reason = "without stores there is none")]
-    pub(crate) fn client(&self) -> Result<StoreClient, Failure> {
+    pub fn client(&self) -> Result<StoreClient, Failure> {
         let Self { deadline, no_hedge, store_connections: connections, prices } = *self;
         let hedge = !no_hedge;
         let options = StoreOptions { deadline, hedge, connections, ..StoreOptions::default() };
@@ -106,7 +106,7 @@ impl StoreArgs {
     }
 
     #[cfg(not(feature = "objects"))]
-    pub(crate) fn client(&self) -> Result<StoreClient, Failure> {
+    pub fn client(&self) -> Result<StoreClient, Failure> {
         let line = "this foreread was built without stores; build it with the cargo feature \
                     'objects'";
         Err(Failure::WrongUse(line.to_owned()))
@@ -115,14 +115,14 @@ impl StoreArgs {
 
 /// Returns the name under which the store of a URL is remembered.
 #[cfg(not(feature = "objects"))]
-pub(crate) fn device_name_of(_: &str) -> Result<String, Failure> {
+pub fn device_name_of(_: &str) -> Result<String, Failure> {
     match StoreArgs::default().client()? {}
 }
 
 /// There is none.
 #[cfg(not(feature = "objects"))]
 #[derive(Clone, Debug)]
-pub(crate) enum StoreClient {}
+pub enum StoreClient {}
 
 #[cfg(not(feature = "objects"))]
 impl StoreClient {
@@ -135,7 +135,7 @@ impl StoreClient {
         match *self {}
     }
 
-    pub(crate) fn open_identified(
+    pub fn open_identified(
         &self,
         _: &Engine,
         _: &str,

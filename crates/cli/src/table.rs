@@ -21,7 +21,7 @@ use crate::output::{Failure, Printer};
 use crate::terminal::wrap;
 
 /// Prints a table. The first column names the row and stays left, numbers go right.
-pub(crate) fn print<const COLUMNS: usize>(
+pub fn print<const COLUMNS: usize>(
     out: &mut Printer,
     heading: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
@@ -114,7 +114,7 @@ fn columns_of(text: &str) -> usize {
 }
 
 /// A cell that may have nothing to say.
-pub(crate) fn or_dash(value: Option<impl Display>) -> String {
+pub fn or_dash(value: Option<impl Display>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 

@@ -21,18 +21,18 @@ pub(crate) fn width_of(stream: impl AsFd) -> Option<usize> {
 }
 
 /// Wraps a paragraph after a label, with a hanging indent.
-pub(crate) fn wrap(label: &str, text: &str, width: usize) -> Vec<String> {
+pub fn wrap(label: &str, text: &str, width: usize) -> Vec<String> {
     fold(label, text.split_whitespace(), width, (" ", ""))
 }
 
 /// Wraps items after a label, without breaking inside an item.
-pub(crate) fn wrap_items(label: &str, items: &[String], width: usize) -> Vec<String> {
+pub fn wrap_items(label: &str, items: &[String], width: usize) -> Vec<String> {
     fold(label, items.iter().map(String::as_str), width, ("   ", ""))
 }
 
 /// Wraps a shell command for copying: continued lines end with a backslash, and quoted words stay
 /// together.
-pub(crate) fn wrap_command(label: &str, command: &str, width: usize) -> Vec<String> {
+pub fn wrap_command(label: &str, command: &str, width: usize) -> Vec<String> {
     fold(label, shell_words(command).into_iter(), width, (" ", " \\"))
 }
 
@@ -91,7 +91,7 @@ const UNKNOWN: usize = 80;
 const NARROWEST: usize = 40;
 
 /// Width of text in a file, pipe or document.
-pub(crate) const DOCUMENT: usize = 96;
+pub const DOCUMENT: usize = 96;
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,6 @@ extern crate alloc;
 pub mod cache;
 pub mod device_model;
 pub mod geometry;
-pub mod itable;
 pub mod path;
 pub mod prefetch;
 pub mod ranges;

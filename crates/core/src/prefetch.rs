@@ -37,9 +37,9 @@ pub use self::decision::{
     Allotment, Ask, Decided, Decision, Pattern, Residency, Stride, Trigger, Window, WindowLimits,
 };
 pub use self::learnt_device::{LearntCost, LearntDevice};
-pub use self::policy::Policy;
 pub use self::policy::custom::CustomPolicy;
 pub use self::policy::rules::{AdaptivePart, Rules, Without};
+pub use self::policy::{Policy, sizes};
 pub use self::prefetcher::TooManyWeights;
-pub use self::stream_state::{Advice, Distance, StreamState};
+pub use self::stream_state::{Advice, StreamState};
 pub use self::streams::Streams;

@@ -224,7 +224,7 @@ impl EngineBuilder {
     }
 
     /// Calls `observer` for each read of this engine's files: to record them, for example with
-    /// `foreread_record::ReadLog`, as a trace for `foreread replay`.
+    /// `foreread_record::ReadLog`, as a trace for `foreread-lab replay`.
     ///
     /// The reading thread calls it once per read that starts before the end of the file: when the
     /// read begins, or, for a hit of a call that only serves hits, when that call has finished.

@@ -251,11 +251,9 @@ impl fmt::Display for DeviceRecord {
             Self::Off => f.write_str("the device is not remembered"),
             Self::New => f.write_str("the device was not seen before"),
             Self::Restored { .. } => f.write_str("the device is remembered"),
-            Self::Ignored { path, why } => write!(
-                f,
-                "{}: {why}; the device is learnt anew; move the file away, or remove it",
-                path.display()
-            ),
+            Self::Ignored { path, why } => {
+                write!(f, "{}: the device is learnt anew: {why}", path.display())
+            }
         }
     }
 }

@@ -49,6 +49,7 @@ mod hash;
 mod htree;
 mod indirect;
 mod inode;
+pub mod itable;
 mod map;
 mod overhead;
 mod partition;

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use foreread_core::itable::{Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
+use foreread_ext4::itable::{Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use foreread_ext4::{BlockSource as _, Error, Ext4, GroupDescriptor, ImageLocation, Inode};
 
 use crate::source::ImageSource;
@@ -189,7 +189,9 @@ impl Inodes {
             group.unused_inodes,
         );
         let Some(table) = table else { return };
-        let cost = Cost::of_model(self.fs.source().file.device().model().ok().flatten());
+        let model = self.fs.source().file.device().model().ok().flatten();
+        let cost =
+            model.map_or(Cost::UNKNOWN, |it| Cost::measured(it.per_request_ns, it.per_kib_ns));
         let blocks = self.policy().decide(table, block, cost, block_bytes);
         let end = group.inode_table + superblock.table_blocks();
         if let Some(Range { start, end: last }) = blocks {

@@ -1,18 +1,21 @@
-//! Fetches the attributes of an object when it is opened: by a GET, or by HEAD where that suffices.
+//! Fetches the attributes of an object when it is opened, by a GET of its first byte. A server that
+//! answers it also serves range requests, and a refusal carries an error document.
 //!
-//! A failed HEAD never decides alone that an object is empty, missing or forbidden: some servers do
-//! not serve HEAD, or answer it with another length. The GET that follows carries the reason.
+//! HEAD is only a hint for servers that do not answer the range. Some do not serve HEAD, or answer
+//! it with another length, so it never decides that an object is empty, missing or forbidden.
 //!
 //! ```text
-//!   a URL              GET bytes=0-0 --> 206: the length is in Content-Range
-//!                            '-- else -- HEAD, then GET without a range
-//!   a caller's store   HEAD --> a length
-//!                        '-- 0, none, 403, 405, 501 .. -- GET bytes=0-0, then without a range
+//!   GET bytes=0-0 --> 206: the length is in Content-Range
+//!        |-- refused, or no answer --> the error
+//!        '-- 200, 416, a wrong range --> HEAD --> a length
+//!                                         '-- 0 or an error --> GET without a range
 //! ```
 
+use futures_util::StreamExt as _;
 use object_store::path::Path;
-use object_store::{Attributes, Error, GetOptions, GetRange, ObjectMeta, ObjectStore};
+use object_store::{Attributes, Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
 
+use crate::broken_body::BrokenBody;
 use crate::counters::Attempts;
 use crate::error_text::with_sources;
 use crate::last_failure::LastFailure;
@@ -20,16 +23,6 @@ use crate::options::StoreOptions;
 use crate::redirects::FoundAt;
 use crate::response_head::StatesDate;
 use crate::retries::{Deadline, StoreUnavailable, until_opened};
-
-/// The request that fetches the attributes first.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum FirstAsk {
-    /// HEAD, which transfers no body.
-    Head,
-    /// GET of the first byte. A server that answers it also serves range requests, and a refusal
-    /// carries an error document with the reason.
-    FirstByte,
-}
 
 /// The attributes of an object.
 #[derive(Clone, Debug)]
@@ -53,34 +46,14 @@ pub(crate) struct AttributesRequest<'a> {
 type Asked = object_store::Result<ObjectAttributes>;
 
 impl AttributesRequest<'_> {
-    pub(crate) async fn ask(&self, first: FirstAsk) -> Asked {
-        match first {
-            FirstAsk::Head => self.by_head().await,
-            FirstAsk::FirstByte => self.by_first_byte().await,
-        }
-    }
-
-    async fn by_head(&self) -> Asked {
-        let head = self.head().await;
-        match head {
-            Ok(head) if head.meta.size > 0 => Ok(head),
-            // An empty object has no first byte.
-            Ok(_) => self.whole().await,
-            Err(error) if is_final(&error) => Err(error),
-            Err(_) => match self.first_byte().await {
-                Err(error) if is_about_the_range(&error) => self.whole().await,
-                answered => answered,
-            },
-        }
-    }
-
-    async fn by_first_byte(&self) -> Asked {
+    pub(crate) async fn ask(&self) -> Asked {
         let error = match self.first_byte().await {
             Err(error) if is_about_the_range(&error) => error,
             answered => return answered,
         };
         match self.head().await {
             Ok(head) if head.meta.size > 0 => Ok(head),
+            // An empty object has no first byte.
             Ok(_) | Err(_) => self.whole().await.map_err(|whole| {
                 let has_no_length = whole.to_string().contains("Content-Length");
                 if has_no_length { whole } else { error }
@@ -126,21 +99,28 @@ impl AttributesRequest<'_> {
     async fn send(&self, mut options: GetOptions, failure: &LastFailure) -> Asked {
         options.extensions.insert(failure.clone());
         options.extensions.insert(self.found_at.clone());
+        options.extensions.insert(BrokenBody::default());
         let response = self.store.get_opts(self.location, options).await?;
         let states_date = response.extensions.get::<StatesDate>().copied();
         let (meta, attributes) = (response.meta.clone(), response.attributes.clone());
         let body_len = response.range.end - response.range.start;
         if body_len <= 1 {
-            // Reading the body to its end returns the connection to the pool.
-            let _ = response.bytes().await;
+            let _ = finish(response).await;
         }
         Ok(ObjectAttributes { meta, attributes, states_date })
     }
 }
 
-/// Returns true if a GET would fail with the same error.
-fn is_final(error: &Error) -> bool {
-    is_unavailable(error) || matches!(error, Error::NotFound { .. })
+/// Reads a body of a byte or none to its end, which returns the connection to the pool. If the
+/// server sends more, it closes the connection instead.
+pub(crate) async fn finish(response: GetResult) -> object_store::Result<()> {
+    let (mut chunks, mut read) = (response.into_stream(), 0);
+    while read <= 1
+        && let Some(chunk) = chunks.next().await
+    {
+        read += chunk?.len();
+    }
+    Ok(())
 }
 
 fn is_unavailable(error: &Error) -> bool {

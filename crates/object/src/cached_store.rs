@@ -29,7 +29,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Extensions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
+    CopyOptions, Error, Extensions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
     MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
     PutResult, RenameOptions,
 };
@@ -174,7 +174,13 @@ impl ObjectStore for CachedStore {
         if options.version.is_some() {
             return self.inner.get_opts(location, options).await;
         }
-        let Some(mut object) = self.open(location).await? else {
+        let opened = match self.open(location).await {
+            // Attributes may be readable although the bytes are not: a caller who asks for them
+            // alone gets the answer to HEAD.
+            Err(error) if options.head && is_refused(&error) => None,
+            opened => opened?,
+        };
+        let Some(mut object) = opened else {
             return self.inner.get_opts(location, options).await;
         };
         let mut is_opened_again = false;
@@ -320,6 +326,16 @@ impl ObjectStore for CachedStore {
         let _forgotten = (self.objects.forget_at_end(from), self.objects.forget_at_end(to));
         self.inner.rename_opts(from, to, options).await
     }
+}
+
+/// Returns true if the store refuses the bytes of an object: they are forbidden, or archived.
+fn is_refused(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::PermissionDenied { .. }
+            | Error::Unauthenticated { .. }
+            | Error::AlreadyExists { .. }
+    )
 }
 
 /// Clips ranges to an object of this size. Fails if a range begins at or behind the end.

@@ -14,22 +14,20 @@
 //!                                              moved request is answered
 //! ```
 
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Counts of connections of one store.
+/// Connections of one store. Counts are kept for each host that its requests reach, because mirrors
+/// behind a redirect serve each other's connections no more than strangers do.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connections {
     /// Number of the client that makes connections. A client is replaced, along with its idle
     /// connections, when some of its connections turn out not to be served.
     client: u32,
-    /// Time at which each idle connection became idle, oldest first.
-    idle: Vec<Instant>,
-    /// Requests in flight on connections known to be served.
-    served: u32,
-    /// Shortest time from a request on a fresh connection to its response.
-    shortest_fresh: Option<Duration>,
+    hosts: HashMap<Host, HostConnections>,
     /// Number of connections that the server serves; None if unlimited.
     most: Option<u32>,
     /// A moved request has hung as well: unserved connections no longer set the limit.
@@ -42,56 +40,105 @@ pub(crate) struct Connections {
     is_shared: bool,
 }
 
+/// Connections to one host.
+#[derive(Clone, Debug, Default)]
+struct HostConnections {
+    /// Time at which each idle connection became idle, oldest first.
+    idle: Vec<Instant>,
+    /// Requests in flight on connections known to be served.
+    served: u32,
+    /// Shortest time from a request on a fresh connection to its response.
+    shortest_fresh: Option<Duration>,
+}
+
+/// A host with its scheme and port, as a hash: equal ones share connections.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct Host(u64);
+
+impl Host {
+    /// Returns the host of a URL.
+    pub(crate) fn of(url: &str) -> Self {
+        let start = url.find("://").map_or(0, |at| at + 3);
+        let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |len| start + len);
+        let mut hasher = DefaultHasher::new();
+        url[..end].to_ascii_lowercase().hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
 /// The connection of one request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Connection {
     /// Number of the client.
     pub(crate) client: u32,
+    host: Host,
     /// Whether the request opened the connection.
     is_fresh: bool,
-    /// Whether the request was abandoned on another connection before.
-    is_moved: bool,
-    sent: Instant,
+    /// Time left until the deadline, if the request was abandoned on another connection before.
+    moved: Option<Duration>,
+    pub(crate) sent: Instant,
     /// Time to wait for the first byte before the request moves to an idle connection.
     pub(crate) patience: Duration,
+    /// The same once the client is replaced, because another connection was not served.
+    pub(crate) patience_replaced: Duration,
 }
 
 impl Connection {
     /// Time without an answer after which the request itself counts as hung; None if it has not
-    /// moved yet, because then the connection may be at fault.
+    /// moved yet, because then the connection may be at fault. Half of the time left remains for
+    /// the requests that wait behind it.
     pub(crate) fn hangs_after(&self) -> Option<Duration> {
-        self.is_moved.then(|| self.patience.max(PATIENCE) * HANG_FACTOR)
+        let usual = self.patience.max(PATIENCE) * HANG_FACTOR;
+        self.moved.map(|left| usual.min(left / 2))
     }
 }
 
 impl Connections {
-    /// Counts a request being sent, and returns its connection. `is_moved`: it was abandoned on
-    /// another connection before.
-    pub(crate) fn sent(&mut self, is_moved: bool, now: Instant) -> Connection {
-        self.idle.retain(|since| now.saturating_duration_since(*since) < IDLE_MAX);
-        let is_fresh = self.idle.pop().is_none();
-        self.served += u32::from(!is_fresh);
+    /// Counts a request being sent, and returns its connection. `moved`: it was abandoned on
+    /// another connection before, and has this time left until its deadline.
+    pub(crate) fn sent(&mut self, host: Host, moved: Option<Duration>, now: Instant) -> Connection {
+        let is_idle = |since: &Instant| now.saturating_duration_since(*since) < IDLE_MAX;
+        if self.hosts.len() > HOSTS_MAX {
+            self.hosts.retain(|_, it| it.served > 0 || it.idle.last().is_some_and(is_idle));
+        }
+        let at = self.hosts.entry(host).or_default();
+        at.idle.retain(is_idle);
+        let is_fresh = at.idle.pop().is_none();
+        at.served += u32::from(!is_fresh);
         // The client may open a connection although another one becomes idle at the same moment.
         let may_be_fresh = is_fresh || self.most.is_some();
         let least = if may_be_fresh { PATIENCE_FRESH } else { PATIENCE };
-        let usual = self.shortest_fresh.unwrap_or_default();
-        let patience = least.max(usual * PATIENCE_FACTOR);
-        Connection { client: self.client, is_fresh, is_moved, sent: now, patience }
+        let usual = at.shortest_fresh.unwrap_or_default() * PATIENCE_FACTOR;
+        let patience = least.max(usual);
+        // A connection that was used before is known to be served.
+        let patience_replaced = if is_fresh { usual } else { patience };
+        let client = self.client;
+        Connection { client, host, is_fresh, moved, sent: now, patience, patience_replaced }
     }
 
-    /// Counts the first byte of a response.
-    pub(crate) fn answered(&mut self, on: &Connection, now: Instant) {
+    /// Counts the first byte of a response that came from `host`, where a redirect may have led.
+    pub(crate) fn answered(&mut self, on: &mut Connection, host: Host, now: Instant) {
+        let is_current = on.client == self.client;
         if on.is_fresh {
             let took = now.saturating_duration_since(on.sent);
             // The connection was at fault, not the request.
             self.is_doubted &= on.hangs_after().is_none_or(|hang| took >= hang);
-            let took = took.min(IDLE_MAX);
-            self.shortest_fresh = Some(self.shortest_fresh.map_or(took, |it| it.min(took)));
         }
-        if on.client != self.client {
+        if on.host != host {
+            if is_current && !on.is_fresh {
+                self.at(on.host).served -= 1;
+            }
+            (on.host, on.is_fresh) = (host, true);
+        }
+        let at = self.at(host);
+        if on.is_fresh {
+            let took = now.saturating_duration_since(on.sent).min(IDLE_MAX);
+            at.shortest_fresh = Some(at.shortest_fresh.map_or(took, |it| it.min(took)));
+        }
+        if !is_current {
             return;
         }
-        self.served += u32::from(on.is_fresh);
+        at.served += u32::from(on.is_fresh);
         self.answers = self.answers.saturating_add(1);
         if let Some(most) = self.most
             && self.answers >= self.probe_after
@@ -113,28 +160,35 @@ impl Connections {
         if on.client != self.client {
             return;
         }
-        self.served -= u32::from(was_answered || !on.is_fresh);
+        let at = self.at(on.host);
+        at.served -= u32::from(was_answered || !on.is_fresh);
         if is_idle {
-            self.idle.push(now);
+            at.idle.push(now);
         }
     }
 
     /// Counts a request that is abandoned because its connection is not served while another one is
-    /// idle. The limit becomes the number of served connections, unless it is in doubt. Replacing
-    /// the client closes its idle and its unserved connections.
+    /// idle. The limit becomes the number of served connections of its host, unless it is in doubt.
+    /// Replacing the client closes its idle and its unserved connections.
     pub(crate) fn not_served(&mut self, on: &Connection) {
         if on.client != self.client {
             return;
         }
-        let idle = u32::try_from(self.idle.len()).unwrap_or(u32::MAX);
-        let most = Some(self.served.saturating_add(idle).max(1));
+        let at = self.at(on.host);
+        let idle = u32::try_from(at.idle.len()).unwrap_or(u32::MAX);
+        let most = Some(at.served.saturating_add(idle).max(1));
         let probe_after = (self.probe_after * 4).clamp(PROBE_AFTER_MIN, PROBE_AFTER_MAX);
+        let mut hosts = std::mem::take(&mut self.hosts);
+        for at in hosts.values_mut() {
+            let shortest_fresh = at.shortest_fresh;
+            *at = HostConnections { shortest_fresh, ..HostConnections::default() };
+        }
         *self = Self {
             client: self.client.wrapping_add(1),
+            hosts,
             most: if self.is_doubted { self.most } else { most },
             is_doubted: self.is_doubted,
             probe_after: if self.is_doubted { self.probe_after } else { probe_after },
-            shortest_fresh: self.shortest_fresh,
             ..Self::default()
         };
     }
@@ -146,14 +200,18 @@ impl Connections {
         self.is_doubted = true;
     }
 
-    /// Returns when the oldest idle connection became idle, if the request may be abandoned.
+    /// Returns true if the client of a connection has been replaced.
+    pub(crate) fn is_replaced(&self, on: &Connection) -> bool {
+        on.client != self.client
+    }
+
+    /// Returns when the oldest idle connection to the host of a request became idle, if any.
     pub(crate) fn idle_since(&self, on: &Connection, now: Instant) -> Option<Instant> {
-        if on.client != self.client {
-            // Other requests of the same client were abandoned.
-            return now.checked_sub(GAP_MAX);
+        if self.is_replaced(on) || self.is_shared {
+            return None;
         }
         let is_there = |since: &&Instant| now.saturating_duration_since(**since) < IDLE_MAX;
-        self.idle.iter().find(is_there).copied().filter(|_| !self.is_shared)
+        self.hosts.get(&on.host)?.idle.iter().find(is_there).copied()
     }
 
     /// Returns the largest number of requests that may be in flight.
@@ -169,6 +227,10 @@ impl Connections {
     /// Notes that all requests share one connection.
     pub(crate) fn share(&mut self) {
         self.is_shared = true;
+    }
+
+    fn at(&mut self, host: Host) -> &mut HostConnections {
+        self.hosts.entry(host).or_default()
     }
 }
 
@@ -191,9 +253,15 @@ pub(crate) const GAP_MAX: Duration = Duration::from_millis(10);
 /// so that it opens another one for the next request.
 pub(crate) const RETURN_TIME: Duration = Duration::from_millis(2);
 
-/// Maximum number of moves of a request. A server that is slow as a whole serves no connection
-/// sooner.
+/// Maximum number of moves of a request off a connection of its own. A server that is slow as a
+/// whole serves no connection sooner.
 pub(crate) const MOVES_MAX: u32 = 2;
+
+/// Maximum number of moves because the client was replaced for the sake of other requests.
+pub(crate) const REPLACED_MAX: u32 = 4;
+
+/// Number of hosts beyond which the counts of unused ones are dropped.
+const HOSTS_MAX: usize = 64;
 
 /// Idle time after which a server closes a connection.
 const IDLE_MAX: Duration = Duration::from_secs(4);
@@ -203,89 +271,4 @@ const PROBE_AFTER_MIN: u32 = 64;
 const PROBE_AFTER_MAX: u32 = 1 << 16;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Requests waited on connections that a server with few threads never looked at, while those
-    /// that it served were idle.
-    #[test]
-    fn a_server_is_sent_as_many_requests_as_it_serves_connections() {
-        let (mut connections, now) = (Connections::default(), Instant::now());
-        let sent: Vec<_> = (0..64).map(|_| connections.sent(false, now)).collect();
-        assert!(sent.iter().all(|on| on.is_fresh));
-        assert_eq!(connections.idle_since(&sent[5], now), None);
-        for on in &sent[..2] {
-            connections.answered(on, now);
-            connections.ended(on, true, true, now);
-        }
-        assert_eq!(connections.idle_since(&sent[5], now), Some(now));
-        assert_eq!(connections.most(), u32::MAX);
-        for on in &sent[2..] {
-            assert!(connections.idle_since(on, now).is_some(), "all are given up");
-            connections.not_served(on);
-            connections.ended(on, false, false, now);
-        }
-        assert_eq!(connections.most(), 2);
-        for _ in 0..PROBE_AFTER_MIN {
-            let on = connections.sent(false, now);
-            assert_eq!(on.client, 1, "of another client");
-            connections.answered(&on, now);
-            connections.ended(&on, true, true, now);
-        }
-        assert_eq!(connections.most(), 3, "one more is tried");
-    }
-
-    /// The limit was learnt from objects that never answer, and stayed: the others of the server
-    /// waited behind one of them.
-    #[test]
-    fn a_moved_request_that_hangs_lifts_the_limit_until_a_moved_one_is_answered() {
-        let (mut connections, now) = (Connections::default(), Instant::now());
-        let idle_beside = |connections: &mut Connections, is_moved| {
-            let (hung, other) = (connections.sent(is_moved, now), connections.sent(false, now));
-            connections.answered(&other, now);
-            connections.ended(&other, true, true, now);
-            hung
-        };
-        let hung = idle_beside(&mut connections, false);
-        assert_eq!(hung.hangs_after(), None, "its connection may not be served");
-        connections.not_served(&hung);
-        assert_eq!(connections.most(), 1);
-        let hung = connections.sent(true, now);
-        assert_eq!(hung.hangs_after(), Some(PATIENCE * HANG_FACTOR));
-        connections.hangs();
-        assert_eq!(connections.most(), u32::MAX);
-        connections.answered(&hung, now + PATIENCE * HANG_FACTOR);
-        connections.ended(&hung, true, false, now);
-        let hung = idle_beside(&mut connections, false);
-        connections.not_served(&hung);
-        assert_eq!(connections.most(), u32::MAX, "another one that hangs teaches nothing");
-        let moved = connections.sent(true, now);
-        connections.answered(&moved, now);
-        connections.ended(&moved, true, false, now);
-        let waits = idle_beside(&mut connections, false);
-        connections.not_served(&waits);
-        assert_eq!(connections.most(), 1, "a moved one was answered: connections are few");
-    }
-
-    #[test]
-    fn a_connection_that_was_idle_for_long_is_gone() {
-        let (mut connections, now) = (Connections::default(), Instant::now());
-        let on = connections.sent(false, now);
-        connections.answered(&on, now);
-        connections.ended(&on, true, true, now);
-        assert!(!connections.sent(false, now).is_fresh);
-        connections.ended(&on, true, true, now);
-        assert!(connections.sent(false, now + IDLE_MAX).is_fresh);
-    }
-
-    /// Connections of a link with long round trips would all have been taken for ones that are not
-    /// served.
-    #[test]
-    fn a_server_far_away_is_given_more_time() {
-        let (mut connections, now) = (Connections::default(), Instant::now());
-        let on = connections.sent(false, now);
-        assert_eq!(on.patience, PATIENCE_FRESH);
-        connections.answered(&on, now + Duration::from_secs(1));
-        assert_eq!(connections.sent(false, now).patience, Duration::from_secs(4));
-    }
-}
+mod tests;

@@ -14,13 +14,13 @@ use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
 use reqwest::tls::Certificate;
 use tokio::time::Instant;
 
-use crate::connection_use::ConnectionUse;
-use crate::connections::MOVES_MAX;
+use crate::connection_use::{ConnectionUse, Moves};
+use crate::connections::Host;
 use crate::counters::{Attempts, StoreCounters};
 use crate::http_client::{self, Redirects};
 use crate::last_failure::LastFailure;
 use crate::proxies;
-use crate::redirects::FollowingService;
+use crate::redirects::{FollowingService, FoundAt};
 use crate::response_watch::ResponseWatch;
 use crate::retry_after;
 use crate::traffic::{Gated, StoreTraffic};
@@ -93,27 +93,27 @@ impl HttpService for CountingService {
             .headers_mut()
             .entry(ACCEPT_ENCODING)
             .or_insert(HeaderValue::from_static("identity"));
-        let mut moves = 0;
+        let mut moves = Moves::none();
         loop {
-            if let Some(response) = self.execute(&request, moves).await {
-                return response;
+            match self.execute(&request, moves).await {
+                Ok(response) => return response,
+                Err(moved) => moves = moved,
             }
-            moves += 1;
         }
     }
 }
 
 impl CountingService {
-    /// Sends a request once; `moves` times it was abandoned before. Returns None if it is abandoned
-    /// again, because the server does not serve its connection while another one is idle.
+    /// Sends a request once, after some moves. Returns the moves with another one if it is
+    /// abandoned, because the server does not serve its connection while another one is idle.
     async fn execute(
         &self,
         request: &HttpRequest,
-        moves: u32,
-    ) -> Option<Result<HttpResponse, HttpError>> {
+        moves: Moves,
+    ) -> Result<Result<HttpResponse, HttpError>, Moves> {
         let gated = request.extensions().get::<Gated>().cloned();
         let permit = match &gated {
-            Some(gated) => gated.permit(&self.traffic).await,
+            Some(gated) => Some(gated.permit(&self.traffic).await),
             None => None,
         };
         if gated.is_none() {
@@ -121,21 +121,21 @@ impl CountingService {
         }
         self.counters.sent(request.extensions().get::<Attempts>());
         let watch = request.extensions().get::<ResponseWatch>().cloned();
-        let (sent, connection) = (Instant::now(), self.traffic.connections.sent(moves > 0));
+        let (sent, connections) = (Instant::now(), &self.traffic.connections);
+        let mut connection = connections.sent(host_of(request), moves);
         let client = self.client(connection.client());
         let mut response = {
             let executed = pin!(self.answered(client.execute(request.clone()), &connection));
-            match select(executed, pin!(connection.is_not_served())).await {
+            match select(executed, pin!(connection.is_abandoned(moves))).await {
                 Either::Left((response, _)) => response,
-                Either::Right(((), executed)) if moves >= MOVES_MAX => executed.await,
-                Either::Right(_) => {
+                Either::Right((moved, _)) => {
                     connection.give_up();
-                    return None;
+                    return Err(moved);
                 }
             }
         };
         if let Ok(response) = &response {
-            connection.answered(is_shared(response));
+            connection.answered(host_of(request), is_shared(response));
             if let Some(watch) = watch {
                 watch.note(response, sent.elapsed());
             }
@@ -146,20 +146,17 @@ impl CountingService {
         });
         self.traffic.answered(sent, status(&response), asked);
         let is_good = response.as_ref().is_ok_and(|response| response.status().is_success());
-        match (&mut response, gated) {
-            (Ok(response), Some(gated)) if is_good => {
+        match (&mut response, permit) {
+            // A refused request is not in flight while it pauses.
+            (Ok(response), Some(permit)) if is_good => {
                 response.extensions_mut().insert(Arc::new(connection));
-                // A refused request is not in flight while it pauses.
-                if let Some(permit) = permit {
-                    gated.grant();
-                    response.extensions_mut().insert(Arc::new(permit));
-                }
+                response.extensions_mut().insert(Arc::new(permit));
             }
             // These bodies are small, and arrive with the head.
             (Ok(_), _) => connection.completed(),
             (Err(_), _) => {}
         }
-        Some(response)
+        Ok(response)
     }
 
     /// Waits for a response. Once the request is known to hang, sends the requests that wait for a
@@ -192,6 +189,12 @@ impl CountingService {
         }
         client.1.clone()
     }
+}
+
+/// Returns the host that a request reaches, behind redirects if it was found there.
+fn host_of(request: &HttpRequest) -> Host {
+    let found = request.extensions().get::<FoundAt>().and_then(FoundAt::get);
+    Host::of(&found.unwrap_or_else(|| request.uri().to_string()))
 }
 
 fn status(response: &Result<HttpResponse, HttpError>) -> Option<u16> {

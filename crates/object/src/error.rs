@@ -115,7 +115,9 @@ impl ObjectError {
         if matches!(error, Store::NotFound { .. }) {
             return Self::NotFound { url };
         }
-        if matches!(error, Store::Precondition { .. } | Store::NotModified { .. }) {
+        let is_refused = matches!(error, Store::Precondition { .. } | Store::NotModified { .. });
+        // Only range requests have conditions.
+        if is_refused && range.is_some() {
             return Self::Changed { url, why: "the store refuses If-Match".to_owned() };
         }
         if let Some(service) = METADATA_SERVICES.into_iter().find(|host| why.contains(host)) {

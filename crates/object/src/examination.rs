@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use object_store::{Error, GetOptions, GetRange, GetResult, ObjectMeta};
 
+use crate::attributes::finish;
 use crate::error::ObjectError;
 use crate::http_date;
 use crate::last_failure::LastFailure;
@@ -117,7 +118,7 @@ impl Examiner {
                 let meta = response.meta.clone();
                 if asked.range.is_some() {
                     // Reading the body frees the connection for the next request.
-                    let _ = tokio::time::timeout(self.deadline, response.bytes()).await;
+                    let _ = tokio::time::timeout(self.deadline, finish(response)).await;
                 }
                 meta
             }

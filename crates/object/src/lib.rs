@@ -25,6 +25,7 @@
 //! Uses, guarantees and costs: docs/guide/objects.md.
 
 mod attributes;
+mod broken_body;
 mod ca_bundle;
 mod cached_store;
 mod connection_use;

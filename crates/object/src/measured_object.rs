@@ -12,6 +12,7 @@ use object_store::{Extensions, GetOptions, GetRange};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use crate::attributes::finish;
 use crate::error::ObjectError;
 use crate::last_failure::LastFailure;
 use crate::object::Object;
@@ -151,7 +152,7 @@ impl MeasuredObject {
                     options.extensions.insert(watch.clone());
                     let asked = async {
                         // Reading the body frees the connection for the next request.
-                        client.store.get_opts(&url.location, options).await?.bytes().await
+                        finish(client.store.get_opts(&url.location, options).await?).await
                     };
                     let asked = timeout(deadline, asked);
                     let text = || url.to_string();

@@ -15,7 +15,7 @@ use foreread::{Reply, Source, SourceIdentity};
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
 
-use crate::attributes::{AttributesRequest, FirstAsk, ObjectAttributes};
+use crate::attributes::{AttributesRequest, ObjectAttributes};
 use crate::counters::StoreCounters;
 use crate::error::ObjectError;
 use crate::last_failure::LastFailure;
@@ -84,8 +84,7 @@ impl Object {
     ) -> Result<Self, ObjectError> {
         let counted = uncounted(options);
         let (owner, name) = (counted.1.owner, (url.to_owned(), device.to_owned()));
-        let first = FirstAsk::Head;
-        let asked = Self::ask(store, location.clone(), name, (options, first), counted);
+        let asked = Self::ask(store, location.clone(), name, options, counted);
         let opened = owner.wait(asked);
         opened.map_err(|error| ObjectError::of_process(url, &error))?
     }
@@ -95,7 +94,7 @@ impl Object {
         store: Arc<dyn ObjectStore>,
         location: Path,
         name: (String, String),
-        (options, first): (StoreOptions, FirstAsk),
+        options: StoreOptions,
         counted: CountedTraffic,
     ) -> Result<Self, ObjectError> {
         let (url, deadline) = (name.0.clone(), Deadline::of(&options));
@@ -108,7 +107,7 @@ impl Object {
             failure: &failure,
             found_at: &found_at,
         };
-        let answered = match deadline.bound(request.ask(first)).await {
+        let answered = match deadline.bound(request.ask()).await {
             Some(Ok(answered)) => answered,
             Some(Err(error)) => return Err(ObjectError::of(&url, None, &error)),
             None => {

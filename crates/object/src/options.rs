@@ -40,8 +40,8 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Returns the options of `object_store`'s own retries. They apply to requests for credentials,
-    /// requests of callers, and broken bodies; [`retries`](crate::retries) handles all others.
+    /// Returns the options of `object_store`'s own retries. They apply to requests for credentials
+    /// and requests of callers; [`retries`](crate::retries) handles all others.
     pub(crate) fn retry(&self) -> RetryConfig {
         let backoff = BackoffConfig {
             init_backoff: self.first_pause,

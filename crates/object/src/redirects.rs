@@ -24,6 +24,11 @@ use url::Url;
 pub(crate) struct FoundAt(Arc<Mutex<Option<String>>>);
 
 impl FoundAt {
+    /// Returns the URL that a redirect led to, if it is known.
+    pub(crate) fn get(&self) -> Option<String> {
+        self.lock().clone()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<String>> {
         // Nothing panics while it holds this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -38,7 +43,7 @@ pub(crate) struct FollowingService(pub(crate) HttpClient);
 impl HttpService for FollowingService {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let found_at = request.extensions().get::<FoundAt>().cloned().unwrap_or_default();
-        let known = found_at.lock().clone();
+        let known = found_at.get();
         if let Some(known) = known {
             let response = self.0.execute(to(&request, &known)?).await;
             let is_lost = match &response {
@@ -105,7 +110,9 @@ fn next(at: &str, location: &str) -> Result<String, HttpError> {
             let host = url.origin().ascii_serialization();
             Err(refused(format!("the server redirects from https:// to {host}, without TLS")))
         }
-        _ => Err(wrong()),
+        _ => Err(refused(format!(
+            "the server redirects to {location:?}, and only http:// and https:// are followed"
+        ))),
     }
 }
 

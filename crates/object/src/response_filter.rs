@@ -17,6 +17,7 @@ use object_store::client::{
 };
 use tokio::time::timeout;
 
+use crate::broken_body::BrokenBody;
 use crate::last_failure::LastFailure;
 use crate::listing_filter::{UnreadableKeys, without_unreadable};
 use crate::listing_page::{self, ListingProtocol};
@@ -47,6 +48,7 @@ impl HttpService for FilteringService {
         let is_get = request.method().as_str() == "GET";
         let known = request.extensions().get::<KnownLength>().copied();
         let noted = request.extensions().get::<LastFailure>().cloned();
+        let broken = request.extensions().get::<BrokenBody>().cloned();
         let answered = self.0.execute(request).await;
         let response = answered.map_err(|error| match &noted {
             Some(failure) => {
@@ -98,6 +100,10 @@ impl HttpService for FilteringService {
         {
             parts.status = status;
         }
+        let body = match broken {
+            Some(broken) => broken.ending(body),
+            None => body,
+        };
         readable(HttpResponse::from_parts(parts, body), is_get, known)
     }
 }
@@ -119,7 +125,7 @@ fn readable(
     // A response to HEAD or to an upload has no encoded body.
     if is_get && let Some(encoding) = response_head::foreign_encoding(&response, known) {
         let why = format!(
-            "the server sends the object encoded (Content-Encoding: {encoding}), although it was \
+            "the server sends the object encoded ({encoding}), although it was \
              asked for the stored bytes; turn compression off for it"
         );
         return Err(once(std::io::Error::other(why)));

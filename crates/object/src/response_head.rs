@@ -4,7 +4,7 @@
 use object_store::client::HttpResponse;
 use reqwest::header::{
     CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue,
-    LAST_MODIFIED,
+    LAST_MODIFIED, TRANSFER_ENCODING,
 };
 
 use crate::http_date;
@@ -73,21 +73,25 @@ fn with_known_length(headers: &mut HeaderMap, known: Option<KnownLength>) {
     }
 }
 
-/// Returns the encoding of a body that may differ from the bytes of the object. For a stored
-/// encoding, which is an attribute of the object, the body has the length of the range or of the
-/// object. A server that encodes on the fly sends another length, or none.
+/// Returns the header of an encoding that makes the body differ from the bytes of the object. For a
+/// stored encoding, which is an attribute of the object, the body has the length of the range or of
+/// the object. A server that encodes on the fly sends another length, or none.
 pub(crate) fn foreign_encoding(
     response: &HttpResponse,
     known: Option<KnownLength>,
 ) -> Option<String> {
     let text = |name| Some(response.headers().get(name)?.to_str().ok()?.trim());
+    let is_chunked = |it: &&str| it.eq_ignore_ascii_case("chunked");
+    if let Some(encoding) = text(TRANSFER_ENCODING).filter(|it| !is_chunked(it)) {
+        return Some(format!("Transfer-Encoding: {encoding}"));
+    }
     let encoding = text(CONTENT_ENCODING).filter(|it| !it.eq_ignore_ascii_case("identity"))?;
     let len: Option<u64> = text(CONTENT_LENGTH).and_then(|len| len.parse().ok());
     let stored = match response.status().as_u16() {
         206 => text(CONTENT_RANGE).and_then(range_len),
         _ => known.map(|KnownLength(len)| len),
     };
-    (len.is_none() || len != stored).then(|| encoding.to_owned())
+    (len.is_none() || len != stored).then(|| format!("Content-Encoding: {encoding}"))
 }
 
 /// Returns the number of bytes in `bytes 10-29/100`.
@@ -187,13 +191,18 @@ mod tests {
         let len = |len: &'static [u8]| ("content-length", len);
         assert_eq!(encoding(206, Some(100), &[range, len(b"20")]), None, "stored so");
         assert_eq!(encoding(200, Some(100), &[len(b"100")]), None, "stored so");
-        let gzip = Some("gzip".to_owned());
+        let gzip = Some("Content-Encoding: gzip".to_owned());
         assert_eq!(encoding(206, Some(100), &[range, len(b"17")]), gzip);
         assert_eq!(encoding(206, Some(100), &[range]), gzip, "in chunks");
         assert_eq!(encoding(200, Some(100), &[len(b"60")]), gzip);
         assert_eq!(encoding(200, None, &[len(b"60")]), gzip, "no length to compare with");
         let plain = response(206, &[("content-encoding", b"identity"), range]);
         assert_eq!(foreign_encoding(&plain, None), None);
+        let chunked = response(206, &[("transfer-encoding", b"Chunked"), range]);
+        assert_eq!(foreign_encoding(&chunked, None), None);
+        let gzip = response(206, &[("transfer-encoding", b"gzip, chunked"), range]);
+        let said = Some("Transfer-Encoding: gzip, chunked".to_owned());
+        assert_eq!(foreign_encoding(&gzip, None), said);
     }
 
     #[test]

@@ -13,7 +13,6 @@ use object_store::list::PaginatedListStore;
 use object_store::{ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreScheme};
 use reqwest::tls::Certificate;
 
-use crate::attributes::FirstAsk;
 use crate::ca_bundle;
 use crate::connector::CountingConnector;
 use crate::counters::{StoreCounters, StoreCounts};
@@ -129,8 +128,7 @@ impl Stores {
         let BucketClient { store, device, traffic, .. } = self.client_of(&url)?;
         let name = (url.to_string(), device);
         let counted = (Arc::clone(&self.counters), traffic);
-        let how = (self.options, FirstAsk::FirstByte);
-        let asked = Object::ask(store, url.location.clone(), name, how, counted);
+        let asked = Object::ask(store, url.location.clone(), name, self.options, counted);
         let has_credentials = self.have_credentials();
         Ok(async move { asked.await.map_err(|error| with_hint(error, &url, has_credentials)) })
     }
@@ -292,8 +290,7 @@ fn of_web_server(url: &ObjectUrl) -> ClientOptions {
 }
 
 /// Adds a hint about credentials. Without any, an S3 client requests some from the cloud's metadata
-/// service, and on other machines that error explains nothing; nor does a refusal of S3 without a
-/// body.
+/// service, and on other machines that error explains nothing.
 pub(crate) fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bool) -> ObjectError {
     let has = |name: &str| std::env::var_os(name).is_some();
     let knows_who = [
@@ -306,16 +303,12 @@ pub(crate) fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bo
     if !matches!(url.scheme, ObjectStoreScheme::AmazonS3) {
         return error;
     }
-    let hint = if !has_credentials && !knows_who.into_iter().any(has) {
-        "; there are no credentials in the environment: set AWS_ACCESS_KEY_ID and \
-         AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket; if this machine \
-         has a role, see whether its metadata service (169.254.169.254) answers"
-    } else if is_without_reason(&error) {
-        " S3 gives no reason when it is asked for attributes; most often it is that credentials \
-         have expired (AWS_SESSION_TOKEN), or that AWS_REGION is another one"
-    } else {
+    if has_credentials || knows_who.into_iter().any(has) {
         return error;
-    };
+    }
+    let hint = "; there are no credentials in the environment: set AWS_ACCESS_KEY_ID and \
+         AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket; if this machine \
+         has a role, see whether its metadata service (169.254.169.254) answers";
     match error {
         ObjectError::Failed { url, range, why } => {
             ObjectError::Failed { url, range, why: why + hint }
@@ -332,12 +325,6 @@ pub(crate) fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bo
         | ObjectError::Unavailable { .. }
         | ObjectError::Changed { .. } => error,
     }
-}
-
-/// Returns true if a request for attributes was refused with 400 and no body.
-fn is_without_reason(error: &ObjectError) -> bool {
-    let ObjectError::Failed { why, .. } = error else { return false };
-    why.starts_with("Error performing HEAD") && why.ends_with("400 Bad Request:")
 }
 
 impl fmt::Debug for Stores {

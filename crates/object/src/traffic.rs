@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,9 +44,6 @@ pub(crate) struct Gated {
     is_demand: bool,
     /// Notified when a reader joins the request.
     hurried: Arc<Notify>,
-    /// Whether an attempt with a permit has received a good head. If its body breaks, the request
-    /// for the rest runs under the same permit; waiting for a second one could deadlock.
-    is_granted: Arc<AtomicBool>,
     permits: Arc<Mutex<PermitWait>>,
 }
 
@@ -61,8 +57,7 @@ struct PermitWait {
 
 impl Gated {
     pub(crate) fn new(is_demand: bool) -> Self {
-        let (is_granted, permits) = (Arc::default(), Arc::default());
-        Self { is_demand, hurried: Arc::default(), is_granted, permits }
+        Self { is_demand, hurried: Arc::default(), permits: Arc::default() }
     }
 
     /// Moves the request among the demand reads if it waits for a permit, because a reader has
@@ -92,18 +87,14 @@ impl Gated {
         self.permits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the permit of an attempt; None if the request already holds one.
-    pub(crate) async fn permit(&self, traffic: &Arc<StoreTraffic>) -> Option<Permit> {
-        let needs_one = !self.is_granted.load(Ordering::Relaxed);
-        if !needs_one {
-            return None;
-        }
+    /// Waits for the permit of an attempt.
+    pub(crate) async fn permit(&self, traffic: &Arc<StoreTraffic>) -> Permit {
         self.permits().is_waiting = true;
         let permit = self.permit_in_turn(traffic).await;
         let mut permits = self.permits();
         permits.is_waiting = false;
         permits.first.get_or_insert_with(Instant::now);
-        Some(permit)
+        permit
     }
 
     async fn permit_in_turn(&self, traffic: &Arc<StoreTraffic>) -> Permit {
@@ -126,11 +117,6 @@ impl Gated {
                 traffic.permit(true).await
             }
         }
-    }
-
-    /// Notes that an attempt has received a good head.
-    pub(crate) fn grant(&self) {
-        self.is_granted.store(true, Ordering::Relaxed);
     }
 }
 
@@ -168,7 +154,7 @@ impl StoreTraffic {
             waiting: WaitingRequests::default(),
         };
         let (owner, started, may_hedge) = (OwnerProcess::here(), Instant::now(), options.hedge);
-        let (state, connections) = (Mutex::new(state), Arc::default());
+        let (state, connections) = (Mutex::new(state), SharedConnections::new(options.deadline));
         Arc::new(Self { owner, started, may_hedge, counters, state, connections })
     }
 

@@ -11,9 +11,11 @@ use futures_util::StreamExt as _;
 use object_store::{Error, Extensions, GetOptions, GetRange, GetResult};
 use tokio::time::Instant;
 
+use crate::broken_body::BrokenBody;
 use crate::connection_use::ConnectionUse;
 use crate::counters::Attempts;
 use crate::error::ObjectError;
+use crate::error_text::one_line;
 use crate::hedged::{self, Urgency, not_joined};
 use crate::last_failure::{LastFailure, PassingFailure};
 use crate::object_state::ObjectState;
@@ -179,12 +181,25 @@ pub(crate) async fn measure(
     arrived: &impl Fn(u64),
 ) -> Result<RangeTime, ObjectError> {
     let (sent, request) = (Instant::now(), RangeRequest::new(object, range.clone()));
+    let deadline = request.deadline.clone();
     let measured = async {
-        let response = answer(object, request.clone(), Gated::new(false)).await?;
-        let first_byte = sent.elapsed();
-        let passed = pass_on(object, &range, response, &mut CountedBytes(arrived)).await;
-        passed.map_err(BodyError::into_error)?;
-        Ok(RangeTime { first_byte, whole: sent.elapsed() })
+        let (mut from, mut first_byte, mut sink) = (range.start, None, CountedBytes(arrived));
+        loop {
+            let rest = RangeRequest { range: from..range.end, ..request.clone() };
+            let answer = answer(object, rest.clone(), Gated::new(false)).await?;
+            let first_byte = *first_byte.get_or_insert_with(|| sent.elapsed());
+            match pass_on(object, &rest.range, answer, &mut sink).await {
+                Ok(()) => return Ok(RangeTime { first_byte, whole: sent.elapsed() }),
+                Err(BodyError::Broken { error, from: next }) => {
+                    let is_last = !rest.retries.pause(PassingFailure::default(), &deadline).await;
+                    if is_last {
+                        return Err(error);
+                    }
+                    from = next;
+                }
+                Err(error) => return Err(error.into_error()),
+            }
+        }
     };
     let measured = request.deadline.bound(measured).await;
     measured.unwrap_or_else(|| Err(timed_out(object, &request)))
@@ -204,7 +219,7 @@ impl<F: Fn(u64)> ByteSink for CountedBytes<'_, F> {
 async fn pass_on(
     object: &ObjectState,
     range: &Range<u64>,
-    mut response: GetResult,
+    Answer { mut response, broken }: Answer,
     sink: &mut impl ByteSink,
 ) -> Result<(), BodyError> {
     // The request stays in flight until the last byte has arrived.
@@ -215,10 +230,7 @@ async fn pass_on(
     while let Some(chunk) = chunks.next().await {
         let chunk = match chunk {
             Ok(chunk) => chunk,
-            Err(error) => {
-                let error = ObjectError::of(&object.url, Some(range.clone()), &error);
-                return Err(BodyError::Broken { error, from: range.end - left });
-            }
+            Err(error) => return Err(broken_at(object, range, left, &error)),
         };
         object.counters.arrived(chunk.len());
         if chunk.len() as u64 > left {
@@ -231,6 +243,10 @@ async fn pass_on(
         left -= chunk.len() as u64;
     }
     if left > 0 {
+        if let Some(error) = broken.take() {
+            let error = Error::Generic { store: "HTTP", source: Box::new(error) };
+            return Err(broken_at(object, range, left, &error));
+        }
         let why = format!("the server ended its answer {left} bytes early");
         return Err(BodyError::Other(wrong(object, range, why)));
     }
@@ -243,17 +259,31 @@ async fn pass_on(
     Ok(())
 }
 
-/// Sends the request, with all retries. Returns a response with a verified head and an unread body.
+/// Returns the error of a body that broke with this many bytes of the range missing.
+fn broken_at(object: &ObjectState, range: &Range<u64>, left: u64, error: &Error) -> BodyError {
+    let error = ObjectError::of(&object.url, Some(range.clone()), error);
+    BodyError::Broken { error, from: range.end - left }
+}
+
+/// A response with a verified head and an unread body.
+struct Answer {
+    response: GetResult,
+    broken: BrokenBody,
+}
+
+/// Sends the request, with all retries.
 async fn answer(
     object: &ObjectState,
     request: RangeRequest,
     gate: Gated,
-) -> Result<GetResult, ObjectError> {
+) -> Result<Answer, ObjectError> {
+    let broken = BrokenBody::default();
     let (range, failure) = (&request.range, request.failure.of_copy());
     let ask = async |is_conditional: bool| {
         let mut options = options_of(object, &request, is_conditional);
         options.extensions.insert(gate.clone());
         options.extensions.insert(failure.clone());
+        options.extensions.insert(broken.clone());
         object.store.get_opts(&object.meta.location, options).await
     };
     let is_conditional = !object.refuses_conditions.load(Ordering::Relaxed);
@@ -270,7 +300,9 @@ async fn answer(
     let failed = |error| ObjectError::of(&object.url, Some(range.clone()), &error);
     let response = response.map_err(failed)?;
     if let Err(why) = object.pinned.check_response(&response) {
-        return Err(ObjectError::Changed { url: object.url.clone(), why });
+        // Tags are as long as a server likes.
+        let (url, why) = (object.url.clone(), one_line(&why));
+        return Err(ObjectError::Changed { url, why });
     }
     if response.range != *range {
         let Range { start, end } = response.range;
@@ -279,7 +311,7 @@ async fn answer(
     if is_refused {
         object.refuses_conditions.store(true, Ordering::Relaxed);
     }
-    Ok(response)
+    Ok(Answer { response, broken })
 }
 
 /// Returns the options of a request. A range that covers the whole object is requested without a

@@ -82,7 +82,7 @@ def binary() -> str | None:
     """The command line of the same source, if it was built."""
     named = os.environ.get("FOREREAD_BINARY")
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    built = [target / kind / "foreread" for kind in ("debug", "release")]
+    built = [target / kind / "foreread-lab" for kind in ("debug", "release")]
     built = sorted((path for path in built if path.exists()), key=lambda path: path.stat().st_mtime)
     return named or (str(built[-1]) if built else None)
 

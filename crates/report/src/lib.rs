@@ -7,7 +7,7 @@
 //! ```
 //! use foreread_report::{ReportBlock, ReportPage, ReportSection, is_report, render};
 //!
-//! let mut page = ReportPage::new("foreread replay: a.frt", "With 64M, adaptive saves 71 %.");
+//! let mut page = ReportPage::new("foreread-lab replay: a.frt", "With 64M, adaptive saves 71 %.");
 //! let mut section = ReportSection::new("Waiting");
 //! section.blocks.push(ReportBlock::Paragraph("The sum of all waits <of reads>.".to_owned()));
 //! page.sections.push(section);

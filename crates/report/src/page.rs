@@ -6,7 +6,7 @@ use crate::table::ReportTable;
 /// A report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportPage {
-    /// Command and subject, as in `foreread replay: program.frt`.
+    /// Command and subject, as in `foreread-lab replay: program.frt`.
     pub title: String,
     /// One sentence with the recommended action.
     pub headline: String,

@@ -19,6 +19,7 @@ pub mod optimum;
 pub mod parallel;
 pub mod picture;
 pub mod pinned_page;
+pub mod policy;
 pub mod prepared_run;
 pub mod process;
 pub mod read_log;

@@ -15,6 +15,7 @@ use foreread_core::prefetch::{Ask, Decision, Pattern, Policy, Trigger, Window};
 use foreread_core::units::{ByteCount, PageIndex, Pages};
 
 use crate::device::DeviceParams;
+use crate::policy::{self, continues};
 
 /// Declares the module of each policy, and lists the policies. (`cargo fmt` does not format modules
 /// that a macro declares; `./dev lint` checks their format.)
@@ -41,12 +42,12 @@ rival_policies! {
     fsspec_adaptive::FsspecAdaptive,
 }
 
-/// Iterates over the core's policies and these.
+/// Iterates over [`policy::ALL`] and these.
 pub fn all() -> impl Iterator<Item = Policy> {
-    Policy::ALL.into_iter().chain(ALL.iter().copied())
+    policy::ALL.into_iter().chain(ALL.iter().copied())
 }
 
-/// Returns the policy with this name: one of these, or one of the core's.
+/// Returns the policy with this name: one of these, or of [`policy::ALL`].
 #[must_use]
 pub fn find(name: &str) -> Option<Policy> {
     all().find(|policy| policy.name() == name)
@@ -56,14 +57,6 @@ pub fn find(name: &str) -> Option<Policy> {
 #[must_use]
 pub fn window_of_device(policy: Policy, device: &DeviceParams) -> Option<ByteCount> {
     (policy.name() == competitive::NAME).then(|| device.switch_bytes())
-}
-
-/// Returns true if a read continues the handle's last read, or is its first and at page 0.
-fn continues(ask: Ask) -> bool {
-    match ask.prev_pos {
-        None => ask.page == PageIndex(0),
-        Some(end) => ask.page.0.wrapping_sub(end.page().0) <= 1,
-    }
 }
 
 /// Returns true if a page is in the last window, or directly after it.

@@ -1,7 +1,7 @@
 //! Writes a trace of so many lines to stdout, in the format of the MSR Cambridge traces: for
 //! readers that are to be tried with more lines than a file should have.
 //!
-//!     cargo run --release -p foreread-trace --example generate -- 100000000 | foreread trace -
+//!     cargo run --release -p foreread-trace --example generate -- 100000000 | foreread-lab trace -
 
 #[path = "../tests/support/generated.rs"]
 mod generated;

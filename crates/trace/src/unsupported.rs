@@ -58,7 +58,7 @@ pub(crate) fn by_line(line: &str) -> Option<String> {
 }
 
 fn piped(what: &str, command: &str) -> String {
-    format!("{what}: {command} | foreread trace -")
+    format!("{what}: {command} | foreread-lab trace -")
 }
 
 /// Returns the byte order of a text in UTF-16, with or without a byte-order mark.
@@ -79,16 +79,17 @@ fn utf_16(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-const BLKTRACE: &str = "is the binary output of blktrace: blkparse -i NAME | foreread trace -, where \
-                        NAME is that of the files without .blktrace.N";
+const BLKTRACE: &str = "is the binary output of blktrace: \
+                        blkparse -i NAME | foreread-lab trace -, \
+                        where NAME is that of the files without .blktrace.N";
 
 const MAGIC: [(&[u8], &str); 11] = [
-    (b"7z\xbc\xaf\x27\x1c", "is a 7z archive: 7z x -so FILE | foreread trace -"),
-    (b"PK\x03\x04", "is a zip archive: unzip -p FILE | foreread trace -"),
-    (b"\x04\x22\x4d\x18", "is compressed with lz4: lz4 -dc FILE | foreread trace -"),
-    (b"\x1f\x9d", "is compressed with compress: zcat FILE | foreread trace -"),
-    (b"LZIP", "is compressed with lzip: lzip -dc FILE | foreread trace -"),
-    (b"Rar!\x1a\x07", "is a rar archive: unrar p -inul FILE | foreread trace -"),
+    (b"7z\xbc\xaf\x27\x1c", "is a 7z archive: 7z x -so FILE | foreread-lab trace -"),
+    (b"PK\x03\x04", "is a zip archive: unzip -p FILE | foreread-lab trace -"),
+    (b"\x04\x22\x4d\x18", "is compressed with lz4: lz4 -dc FILE | foreread-lab trace -"),
+    (b"\x1f\x9d", "is compressed with compress: zcat FILE | foreread-lab trace -"),
+    (b"LZIP", "is compressed with lzip: lzip -dc FILE | foreread-lab trace -"),
+    (b"Rar!\x1a\x07", "is a rar archive: unrar p -inul FILE | foreread-lab trace -"),
     (b"PAR1", "is a Parquet table: give CSV with a heading, as duckdb writes it"),
     (b"PERFILE2", "is a file of perf: record with blktrace, and give the output of blkparse"),
     (

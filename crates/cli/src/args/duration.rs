@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 /// Parses a duration.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     with_unit(text, &[MILLISECOND, SECOND])
         .ok_or_else(|| "write seconds (5s) or milliseconds (500ms), up to an hour".to_owned())
 }
 
 /// Parses a whole number with one of these units, up to an hour.
-pub(super) fn with_unit(text: &str, units: &[(&str, Duration)]) -> Option<Duration> {
+pub fn with_unit(text: &str, units: &[(&str, Duration)]) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let (_, unit) = units.iter().find(|(name, _)| *name == &text[digits.len()..])?;
     // Numbers that overflow exceed an hour in any unit.
@@ -17,9 +17,9 @@ pub(super) fn with_unit(text: &str, units: &[(&str, Duration)]) -> Option<Durati
     unit.checked_mul(number).filter(|duration| *duration <= LONGEST)
 }
 
-pub(super) const MICROSECOND: (&str, Duration) = ("us", Duration::from_micros(1));
-pub(super) const MILLISECOND: (&str, Duration) = ("ms", Duration::from_millis(1));
-pub(super) const SECOND: (&str, Duration) = ("s", Duration::from_secs(1));
+pub const MICROSECOND: (&str, Duration) = ("us", Duration::from_micros(1));
+pub const MILLISECOND: (&str, Duration) = ("ms", Duration::from_millis(1));
+pub const SECOND: (&str, Duration) = ("s", Duration::from_secs(1));
 
 const LONGEST: Duration = Duration::from_secs(3600);
 

@@ -1,7 +1,7 @@
 //! Text at the end of the long help of every verb.
 
 /// The end of each verb's long help.
-pub(crate) const CODES_AND_UNITS: &str = "\
+pub const CODES_AND_UNITS: &str = "\
 Units:
   Sizes are in bytes (4096), or in KiB, MiB, GiB or TiB with the suffix K, M, G or T (64M), or in
   512-byte sectors with s (1870001s). A page has 4096 bytes unless set otherwise.

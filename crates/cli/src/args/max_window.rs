@@ -14,7 +14,7 @@ use crate::store::url_of;
 
 /// Value of `--max-window`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum MaxWindow {
+pub enum MaxWindow {
     /// Learnt for each device.
     Auto,
     /// Fixed limit.
@@ -25,7 +25,7 @@ impl MaxWindow {
     /// Returns the kernel's window for the device of a path, but at least the default: the kernel
     /// or an administrator chose it for that device. The window of a store is learnt, as the kernel
     /// has none.
-    pub(crate) fn of_kernel(target: &Path) -> Self {
+    pub fn of_kernel(target: &Path) -> Self {
         if url_of(target).is_some() {
             return Self::Auto;
         }
@@ -34,7 +34,7 @@ impl MaxWindow {
     }
 
     /// Sets the window in a builder.
-    pub(crate) fn give(self, builder: EngineBuilder) -> EngineBuilder {
+    pub fn give(self, builder: EngineBuilder) -> EngineBuilder {
         match self {
             Self::Auto => builder.learn_max_window(),
             Self::Size(window) => builder.max_window(window.0),
@@ -44,7 +44,7 @@ impl MaxWindow {
 
 /// Returns each policy with each of the given windows, or else with its default; None is learnt. A
 /// policy without read-ahead is only combined with the first window.
-pub(crate) fn windows_of(
+pub fn windows_of(
     policies: &[Policy],
     given: &[MaxWindow],
     default: impl Fn(Policy) -> MaxWindowSpec,
@@ -67,7 +67,7 @@ pub(crate) fn windows_of(
 }
 
 /// Reads a size, or `auto`.
-pub(crate) fn max_window(text: &str) -> Result<MaxWindow, String> {
+pub fn max_window(text: &str) -> Result<MaxWindow, String> {
     if text == "auto" {
         return Ok(MaxWindow::Auto);
     }
@@ -76,7 +76,7 @@ pub(crate) fn max_window(text: &str) -> Result<MaxWindow, String> {
 
 /// Parses the value for commands in which the policy `none` disables read-ahead: sizes below a page
 /// are refused.
-pub(crate) fn window_of_pages(text: &str) -> Result<MaxWindow, String> {
+pub fn window_of_pages(text: &str) -> Result<MaxWindow, String> {
     let window = max_window(text)?;
     match window {
         MaxWindow::Auto => {}

@@ -14,15 +14,15 @@ use crate::output::Failure;
 
 /// The flags that choose a part of a target.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ByteRangeFlags<'a> {
-    pub(crate) target: &'a Path,
-    pub(crate) offset: Option<ByteCount>,
-    pub(crate) partition: Option<u32>,
+pub struct ByteRangeFlags<'a> {
+    pub target: &'a Path,
+    pub offset: Option<ByteCount>,
+    pub partition: Option<u32>,
 }
 
 impl ByteRangeFlags<'_> {
     /// Returns the bytes of the disk that the flags choose: all without a flag.
-    pub(crate) fn choose(&self, disk: &impl BlockSource) -> Result<Range<u64>, Failure> {
+    pub fn choose(&self, disk: &impl BlockSource) -> Result<Range<u64>, Failure> {
         let wrong = |line: String| Failure::WrongUse(format!("{}: {line}", self.target.display()));
         let size = disk.size().map_err(|error| wrong(error.to_string()))?;
         if let Some(ByteCount(start)) = self.offset {

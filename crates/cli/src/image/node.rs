@@ -9,29 +9,29 @@ use serde::Serialize;
 
 /// A file, as JSON has it.
 #[derive(Debug, Serialize)]
-pub(crate) struct ImageNode {
-    pub(crate) name: String,
-    pub(crate) inode: u32,
-    pub(crate) kind: &'static str,
-    pub(crate) mode: String,
-    pub(crate) links: u16,
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-    pub(crate) size: u64,
-    pub(crate) sectors: u64,
-    pub(crate) accessed: String,
-    pub(crate) modified: String,
-    pub(crate) changed: String,
+pub struct ImageNode {
+    pub name: String,
+    pub inode: u32,
+    pub kind: &'static str,
+    pub mode: String,
+    pub links: u16,
+    pub uid: u32,
+    pub gid: u32,
+    pub size: u64,
+    pub sectors: u64,
+    pub accessed: String,
+    pub modified: String,
+    pub changed: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) created: Option<String>,
+    pub created: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) device: Option<String>,
+    pub device: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) target: Option<String>,
+    pub target: Option<String>,
 }
 
 impl ImageNode {
-    pub(crate) fn new(name: &[u8], inode: &Inode, target: Option<&[u8]>) -> Self {
+    pub fn new(name: &[u8], inode: &Inode, target: Option<&[u8]>) -> Self {
         Self {
             name: text(name),
             inode: inode.number,
@@ -53,7 +53,7 @@ impl ImageNode {
 }
 
 /// A kind's letter, and its name.
-pub(crate) fn kind(kind: FileKind) -> (char, &'static str) {
+pub fn kind(kind: FileKind) -> (char, &'static str) {
     match kind {
         FileKind::Regular => ('-', "file"),
         FileKind::Directory => ('d', "directory"),
@@ -66,7 +66,7 @@ pub(crate) fn kind(kind: FileKind) -> (char, &'static str) {
 }
 
 /// A mode as `ls -l` has it: `drwxr-sr-t`.
-pub(crate) fn mode(inode: &Inode) -> String {
+pub fn mode(inode: &Inode) -> String {
     let mode = inode.mode;
     let mut text = String::from(kind(inode.kind).0);
     // Each three of them, and the bit that changes the last: letters with and without execution.
@@ -87,13 +87,13 @@ pub(crate) fn mode(inode: &Inode) -> String {
 }
 
 /// A point in time in UTC, to the nanosecond: `2026-11-22T10:30:12.000000000Z`.
-pub(crate) fn time(time: Timestamp) -> String {
+pub fn time(time: Timestamp) -> String {
     let (date, clock) = date_and_clock(time);
     format!("{date}T{clock}.{:09}Z", time.nanos)
 }
 
 /// The same to the second, for columns.
-pub(crate) fn short_time(time: Timestamp) -> String {
+pub fn short_time(time: Timestamp) -> String {
     let (date, clock) = date_and_clock(time);
     format!("{date} {clock}")
 }
@@ -128,7 +128,7 @@ fn date(day: i64) -> (i64, i64, i64) {
 }
 
 /// Returns bytes as text, with control characters, backslashes and invalid UTF-8 as `\xNN`.
-pub(crate) fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {

@@ -9,7 +9,7 @@ use crate::store::{StoreArgs, StoreClient};
 
 /// Opened object; each clone sends its own requests.
 #[derive(Clone, Debug)]
-pub(crate) struct BareObject {
+pub struct BareObject {
     client: StoreClient,
     #[cfg(feature = "objects")]
     object: foreread_object::Object,
@@ -17,7 +17,7 @@ pub(crate) struct BareObject {
 
 #[cfg(feature = "objects")]
 impl BareObject {
-    pub(crate) fn open(url: &str, store: &StoreArgs) -> Result<Self, Failure> {
+    pub fn open(url: &str, store: &StoreArgs) -> Result<Self, Failure> {
         let client = store.client()?;
         let object = client.object(url)?;
         Ok(Self { client, object })
@@ -28,7 +28,7 @@ impl BareObject {
     }
 
     /// Reads exactly this range, by one request.
-    pub(crate) fn read(&self, to: &mut [u8], offset: u64) -> io::Result<()> {
+    pub fn read(&self, to: &mut [u8], offset: u64) -> io::Result<()> {
         Ok(self.object.read_exact_at(to, offset)?)
     }
 
@@ -45,7 +45,7 @@ impl BareObject {
 /// Without stores there are no objects.
 #[cfg(not(feature = "objects"))]
 impl BareObject {
-    pub(crate) fn open(_: &str, store: &StoreArgs) -> Result<Self, Failure> {
+    pub fn open(_: &str, store: &StoreArgs) -> Result<Self, Failure> {
         match store.client()? {}
     }
 
@@ -53,7 +53,7 @@ impl BareObject {
         match self.client {}
     }
 
-    pub(crate) fn read(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+    pub fn read(&self, _: &mut [u8], _: u64) -> io::Result<()> {
         match self.client {}
     }
 

@@ -11,27 +11,27 @@ use crate::store::StoreAsked;
 
 /// All runs of one pattern by one access method.
 #[derive(Debug, Serialize)]
-pub(crate) struct BenchRow {
+pub struct BenchRow {
     /// Scene, if a command has several.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) scene: Option<&'static str>,
+    pub scene: Option<&'static str>,
     /// `default` or `best` setting of the kernel, if both are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) setting: Option<&'static str>,
-    pub(crate) pattern: AccessPattern,
-    pub(crate) method: AccessMethod,
+    pub setting: Option<&'static str>,
+    pub pattern: AccessPattern,
+    pub method: AccessMethod,
     /// Read-ahead policy; foreread only.
     policy: Option<&'static str>,
     threads: u32,
-    pub(crate) window_kib: Option<u64>,
+    pub window_kib: Option<u64>,
     runs: usize,
-    pub(crate) mb_per_s: Spread,
-    pub(crate) ns_per_read: Spread,
-    pub(crate) cpu_s_per_gb: Spread,
+    pub mb_per_s: Spread,
+    pub ns_per_read: Spread,
+    pub cpu_s_per_gb: Spread,
     /// Device reads of the median run.
     device_reads: Option<u64>,
-    pub(crate) device_bytes: Option<u64>,
-    pub(crate) bytes_wanted: u64,
+    pub device_bytes: Option<u64>,
+    pub bytes_wanted: u64,
     evicted_before_use: Option<u64>,
     /// Requests to the store in the median run, for an object.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,14 +42,14 @@ pub(crate) struct BenchRow {
 
 /// Distribution over the runs.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
+pub struct Spread {
+    pub median: f64,
     min: f64,
     max: f64,
 }
 
 impl BenchRow {
-    pub(crate) fn new(
+    pub fn new(
         testbed: &Testbed<'_>,
         pattern: AccessPattern,
         method: AccessMethod,
@@ -84,7 +84,7 @@ impl BenchRow {
     }
 
     /// Returns the median with its range, in the pattern's [unit].
-    pub(crate) fn cell(&self) -> String {
+    pub fn cell(&self) -> String {
         match unit(self.pattern) {
             "MB/s" => self.mb_per_s.shown(),
             "us" => self.ns_per_read.scaled(1e-3).shown(),
@@ -93,7 +93,7 @@ impl BenchRow {
     }
 
     /// Returns the speed relative to `other`: the median ratio over the rounds.
-    pub(crate) fn times(&self, other: &Self) -> f64 {
+    pub fn times(&self, other: &Self) -> f64 {
         let mut ratios: Vec<f64> = self
             .taken
             .iter()
@@ -105,7 +105,7 @@ impl BenchRow {
 }
 
 /// Returns the unit of a pattern. Cache hits are limited by processor time, not by a device.
-pub(crate) fn unit(pattern: AccessPattern) -> &'static str {
+pub fn unit(pattern: AccessPattern) -> &'static str {
     match pattern.hot_set() {
         None => "MB/s",
         Some(_) if pattern.block() > PAGE => "us",
@@ -125,7 +125,7 @@ fn median(figures: &mut [f64]) -> f64 {
 }
 
 impl Spread {
-    pub(crate) fn of<R>(runs: &[R], figure: impl Fn(&R) -> f64) -> Self {
+    pub fn of<R>(runs: &[R], figure: impl Fn(&R) -> f64) -> Self {
         let mut figures: Vec<f64> = runs.iter().map(figure).collect();
         Self { median: median(&mut figures), min: figures[0], max: figures[figures.len() - 1] }
     }
@@ -134,7 +134,7 @@ impl Spread {
         Self { median: self.median * by, min: self.min * by, max: self.max * by }
     }
 
-    pub(crate) fn shown(self) -> String {
+    pub fn shown(self) -> String {
         let digits = if self.median < 100.0 { 1 } else { 0 };
         let Self { median, min, max } = self;
         format!("{median:.digits$} [{min:.digits$}-{max:.digits$}]")

@@ -23,27 +23,27 @@ use std::time::Duration;
 use foreread::lab::Delay;
 use indicatif::ProgressBar;
 
-pub(crate) use handle::FloodSettings;
+pub use handle::FloodSettings;
 use kernel_disk::KernelDisk;
-pub(crate) use method::FloodMethod;
-pub(crate) use row::{FloodRow, HEADING};
+pub use method::FloodMethod;
+pub use row::{FloodRow, HEADING};
 use run::FloodRun;
-pub(crate) use target::FloodTarget;
+pub use target::FloodTarget;
 
 /// Parameters of a flood.
-pub(crate) struct Flood<'a> {
-    pub(crate) target: &'a FloodTarget,
-    pub(crate) methods: &'a [FloodMethod],
-    pub(crate) delay: Option<Delay>,
-    pub(crate) ours: FloodSettings,
-    pub(crate) runs: u32,
+pub struct Flood<'a> {
+    pub target: &'a FloodTarget,
+    pub methods: &'a [FloodMethod],
+    pub delay: Option<Delay>,
+    pub ours: FloodSettings,
+    pub runs: u32,
     /// Minimum duration of the flood.
-    pub(crate) time: Duration,
+    pub time: Duration,
 }
 
 impl Flood<'_> {
     /// All methods in turns, and another one begins each round: A B C, B C A, C A B.
-    pub(crate) fn measure(&self, bar: &ProgressBar) -> io::Result<Vec<FloodRow>> {
+    pub fn measure(&self, bar: &ProgressBar) -> io::Result<Vec<FloodRow>> {
         let kernel = KernelDisk::new(self.target.disk.clone());
         for method in self.methods {
             // Before a byte is written: a device without this scheduler refuses it.

@@ -15,7 +15,7 @@ use crate::clock::{clock, sleep_until};
 
 /// Held as long as the limit is in force.
 #[derive(Debug)]
-pub(crate) struct MemoryLimit {
+pub struct MemoryLimit {
     group: PathBuf,
     /// Where this process was before.
     home: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct MemoryLimit {
 
 impl MemoryLimit {
     /// Enters a new cgroup with this limit.
-    pub(crate) fn new(bytes: u64) -> io::Result<Self> {
+    pub fn new(bytes: u64) -> io::Result<Self> {
         let (root, home, limit) = hierarchy()?;
         // Version 2 gives children only the controllers that are named here; it may be there.
         let _ = attribute::set(&Path::new(root).join("cgroup.subtree_control"), "+memory");
@@ -36,7 +36,7 @@ impl MemoryLimit {
     }
 
     /// Returns the reason if no limit can be set, before anything is measured.
-    pub(crate) fn refusal() -> Option<io::Error> {
+    pub fn refusal() -> Option<io::Error> {
         // More than any process has: nothing is reclaimed.
         Self::new(1 << 50).err()
     }

@@ -7,7 +7,7 @@ use super::pattern::AccessPattern;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum AccessMethod {
+pub enum AccessMethod {
     Buffered,
     Direct,
     Foreread,
@@ -15,9 +15,9 @@ pub(crate) enum AccessMethod {
 }
 
 impl AccessMethod {
-    pub(crate) const ALL: [Self; 4] = [Self::Buffered, Self::Direct, Self::Foreread, Self::Memory];
+    pub const ALL: [Self; 4] = [Self::Buffered, Self::Direct, Self::Foreread, Self::Memory];
 
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Buffered => "buffered",
             Self::Direct => "direct",
@@ -26,14 +26,14 @@ impl AccessMethod {
         }
     }
 
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|method| method.name() == name)
     }
 }
 
 /// Returns true if a method can run a pattern: hot patterns need a cache, memory runs only those,
 /// and the kernel cannot pin pages.
-pub(crate) fn can(method: AccessMethod, pattern: AccessPattern) -> bool {
+pub fn can(method: AccessMethod, pattern: AccessPattern) -> bool {
     match method {
         AccessMethod::Foreread => true,
         AccessMethod::Buffered => !pattern.is_pinned(),

@@ -22,11 +22,11 @@ use crate::clock::clock;
 use crate::output::{Failure, Printer};
 
 /// Hidden verb.
-pub(crate) const VERB: &str = "nbd-load";
+pub const VERB: &str = "nbd-load";
 
 /// Same arguments as `nbd_load.c`.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct NbdLoadArgs {
+pub struct NbdLoadArgs {
     /// nbd+unix:///EXPORT?socket=PATH or nbd://HOST:PORT/EXPORT
     uri: String,
     /// rand4k seq4k seq64k seq1m inter2 inter2-64k; sum: all of it once
@@ -72,7 +72,7 @@ fn pattern(name: &str) -> Result<LoadPattern, String> {
     found.ok_or_else(|| format!("no such pattern; choose from {}", names()))
 }
 
-pub(crate) fn run(args: &NbdLoadArgs, out: &mut Printer) -> Result<(), Failure> {
+pub fn run(args: &NbdLoadArgs, out: &mut Printer) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Check(format!("{}: {error}", args.uri));
     let (wire, size) = connect(&args.uri).map_err(failed)?;
     let blocks = size / args.parts / u64::from(args.pattern.block);

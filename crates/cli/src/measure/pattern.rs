@@ -7,7 +7,7 @@ use super::random::mix;
 
 /// Access patterns, with the names of the command line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum AccessPattern {
+pub enum AccessPattern {
     Seq4k,
     Seq64k,
     Seq1m,
@@ -50,18 +50,18 @@ enum PatternShape {
 
 /// Part of the target that one reader reads.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct PatternArea {
-    pub(crate) start: u64,
+pub struct PatternArea {
+    pub start: u64,
     /// Length in bytes, a multiple of a page.
-    pub(crate) len: u64,
+    pub len: u64,
     /// Offset of the first read in the area, or in each stream's part of it.
-    pub(crate) shift: u64,
+    pub shift: u64,
     /// Size of the hot set, if not the pattern's own.
-    pub(crate) hot_set: Option<u64>,
+    pub hot_set: Option<u64>,
 }
 
 impl AccessPattern {
-    pub(crate) const ALL: [Self; 19] = [
+    pub const ALL: [Self; 19] = [
         Self::Seq4k,
         Self::Seq64k,
         Self::Seq1m,
@@ -83,7 +83,7 @@ impl AccessPattern {
         Self::HotPin,
     ];
 
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Seq4k => "seq4k",
             Self::Seq64k => "seq64k",
@@ -107,12 +107,12 @@ impl AccessPattern {
         }
     }
 
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|pattern| pattern.name() == name)
     }
 
     /// Returns the bytes per read.
-    pub(crate) const fn block(self) -> u64 {
+    pub const fn block(self) -> u64 {
         match self {
             Self::Seq4k | Self::Inter2 | Self::Inter8 | Self::Inter200 | Self::Rand4k => PAGE,
             Self::Stride | Self::Back | Self::Hot4k | Self::HotSmall | Self::HotPin => PAGE,
@@ -140,7 +140,7 @@ impl AccessPattern {
     }
 
     /// Returns the number of sequential streams, each with a growing window.
-    pub(crate) fn streams(self) -> u64 {
+    pub fn streams(self) -> u64 {
         match self.shape() {
             PatternShape::Streams(count) => count,
             PatternShape::Shared => 1,
@@ -153,22 +153,22 @@ impl AccessPattern {
     }
 
     /// Returns the number of handles per thread; with many streams, one for each.
-    pub(crate) fn handles(self) -> u32 {
+    pub fn handles(self) -> u32 {
         if self == Self::Inter200 { 200 } else { 1 }
     }
 
     /// Returns the number of threads, if the pattern fixes it.
-    pub(crate) fn own_threads(self) -> Option<u32> {
+    pub fn own_threads(self) -> Option<u32> {
         (self.shape() == PatternShape::Shared).then_some(8)
     }
 
     /// Returns true if all threads share one sequence of reads and one area.
-    pub(crate) fn is_shared(self) -> bool {
+    pub fn is_shared(self) -> bool {
         self.shape() == PatternShape::Shared
     }
 
     /// Returns the bytes to read beforehand, for patterns of cache hits.
-    pub(crate) fn hot_set(self) -> Option<u64> {
+    pub fn hot_set(self) -> Option<u64> {
         match self.shape() {
             PatternShape::Hot(bytes) => Some(bytes),
             PatternShape::Streams(_)
@@ -181,12 +181,12 @@ impl AccessPattern {
     }
 
     /// Returns true if pages are pinned and released instead of copied.
-    pub(crate) fn is_pinned(self) -> bool {
+    pub fn is_pinned(self) -> bool {
         self == Self::HotPin
     }
 
     /// Returns the number of reads that fit an area.
-    pub(crate) fn room(self, area: &PatternArea) -> u64 {
+    pub fn room(self, area: &PatternArea) -> u64 {
         let block = self.block();
         let len = area.len.saturating_sub(area.shift);
         match self.shape() {
@@ -213,7 +213,7 @@ impl AccessPattern {
     ///   backwards      |                               .. 2 1 0--shift--|
     /// ```
     #[inline]
-    pub(crate) fn offset(self, area: &PatternArea, i: u64, seed: u64) -> u64 {
+    pub fn offset(self, area: &PatternArea, i: u64, seed: u64) -> u64 {
         let block = self.block();
         let start = area.start + area.shift;
         match self.shape() {
@@ -277,7 +277,7 @@ fn shuffled(mut i: u64, seed: u64, places: u64) -> u64 {
     }
 }
 
-pub(crate) const PAGE: u64 = 4096;
+pub const PAGE: u64 = 4096;
 
 #[cfg(test)]
 mod tests {

@@ -79,6 +79,6 @@ impl ColdReader {
 /// Counts the reads issued.
 #[derive(Debug, Default)]
 pub(crate) struct IssuedReads {
-    pub(crate) reads: AtomicU64,
-    pub(crate) bytes: AtomicU64,
+    pub reads: AtomicU64,
+    pub bytes: AtomicU64,
 }

@@ -12,23 +12,23 @@ use super::testbed::Testbed;
 
 /// Repetitions and access methods.
 #[derive(Clone, Debug)]
-pub(crate) struct Rounds<'a> {
-    pub(crate) methods: &'a [AccessMethod],
-    pub(crate) runs: u32,
+pub struct Rounds<'a> {
+    pub methods: &'a [AccessMethod],
+    pub runs: u32,
     /// Rounds before them that do not count.
-    pub(crate) warm_ups: u32,
+    pub warm_ups: u32,
     /// True if each method gets different random pages, false if all methods of a round get the
     /// same.
-    pub(crate) own_pages: bool,
+    pub own_pages: bool,
     /// Time limit of a run of [`AccessMethod::Direct`].
-    pub(crate) direct_time: Duration,
+    pub direct_time: Duration,
 }
 
 /// One pattern by all methods, in turns, and another method begins each round: A B C B C A C A B ..
 ///
 /// All methods thus see the same load on the machine, and a cache below the kernel favours each in
 /// turn. For the same reason, random pages differ between rounds.
-pub(crate) fn measure(
+pub fn measure(
     testbed: &Testbed<'_>,
     work: &BenchWork,
     rounds: &Rounds<'_>,

@@ -13,41 +13,41 @@ use crate::store::{StoreAsked, asked_so_far};
 
 /// Reads of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BenchWork {
-    pub(crate) pattern: AccessPattern,
+pub struct BenchWork {
+    pub pattern: AccessPattern,
     /// Size of the target in bytes.
-    pub(crate) len: u64,
+    pub len: u64,
     /// Offset of the first read; see [`PatternArea::shift`].
-    pub(crate) shift: u64,
-    pub(crate) hot_set: Option<u64>,
-    pub(crate) threads: u32,
-    pub(crate) seed: u64,
-    pub(crate) limit: RunLimit,
+    pub shift: u64,
+    pub hot_set: Option<u64>,
+    pub threads: u32,
+    pub seed: u64,
+    pub limit: RunLimit,
 }
 
 /// End of a run, by whichever limit is reached first.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RunLimit {
+pub struct RunLimit {
     /// Limit over all threads.
-    pub(crate) reads: u64,
-    pub(crate) time: Duration,
+    pub reads: u64,
+    pub time: Duration,
     /// Reads between two checks of the clock.
-    pub(crate) look: u64,
+    pub look: u64,
 }
 
 /// Result of one run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TimedRun {
-    pub(crate) reads: u64,
+pub struct TimedRun {
+    pub reads: u64,
     /// Bytes per read.
-    pub(crate) block: u64,
-    pub(crate) threads: u32,
-    pub(crate) elapsed: Duration,
+    pub block: u64,
+    pub threads: u32,
+    pub elapsed: Duration,
     /// Processor time of the whole process during the run.
-    pub(crate) processor: Duration,
-    pub(crate) asked: DeviceReads,
+    pub processor: Duration,
+    pub asked: DeviceReads,
     /// Requests to the store during the run; None for a file.
-    pub(crate) store: Option<StoreAsked>,
+    pub store: Option<StoreAsked>,
 }
 
 impl BenchWork {
@@ -68,18 +68,18 @@ impl BenchWork {
     }
 
     /// Returns the number of reads that fit the target.
-    pub(crate) fn room(&self) -> u64 {
+    pub fn room(&self) -> u64 {
         let areas = if self.pattern.is_shared() { 1 } else { u64::from(self.threads) };
         self.pattern.room(&self.area(0)).saturating_mul(areas)
     }
 
     /// Returns the number of readers needed.
-    pub(crate) fn readers(&self) -> u32 {
+    pub fn readers(&self) -> u32 {
         self.threads * self.pattern.handles()
     }
 
     /// Runs the pattern; each thread uses its own readers.
-    pub(crate) fn run(&self, opened: &mut ColdReaders<'_>) -> io::Result<TimedRun> {
+    pub fn run(&self, opened: &mut ColdReaders<'_>) -> io::Result<TimedRun> {
         assert_eq!(opened.readers.len(), self.readers() as usize);
         if let Some(set) = self.pattern.hot_set() {
             self.warm(&mut opened.readers[0], self.hot_set.unwrap_or(set))?;
@@ -187,42 +187,42 @@ impl BenchWork {
 }
 
 impl TimedRun {
-    pub(crate) fn bytes_wanted(&self) -> u64 {
+    pub fn bytes_wanted(&self) -> u64 {
         self.reads * self.block
     }
 
-    pub(crate) fn mb_per_s(&self) -> f64 {
+    pub fn mb_per_s(&self) -> f64 {
         self.bytes_wanted() as f64 / self.elapsed.as_secs_f64() / 1e6
     }
 
     /// Returns processor seconds per 10^9 bytes read.
-    pub(crate) fn cpu_s_per_gb(&self) -> f64 {
+    pub fn cpu_s_per_gb(&self) -> f64 {
         self.processor.as_secs_f64() * 1e9 / self.bytes_wanted().max(1) as f64
     }
 
     /// Returns the mean time of a read for its thread.
-    pub(crate) fn ns_per_read(&self) -> f64 {
+    pub fn ns_per_read(&self) -> f64 {
         let per_thread = self.reads.max(1) as f64 / f64::from(self.threads);
         self.elapsed.as_nanos() as f64 / per_thread
     }
 }
 
 /// Buffer aligned for `O_DIRECT`.
-pub(crate) struct AlignedBuffer {
+pub struct AlignedBuffer {
     memory: Vec<u8>,
     start: usize,
     len: usize,
 }
 
 impl AlignedBuffer {
-    pub(crate) fn new(len: u64) -> Self {
+    pub fn new(len: u64) -> Self {
         let len = usize::try_from(len).expect("a block of a pattern is a megabyte at most");
         let memory = vec![0; len + ALIGNMENT];
         let start = memory.as_ptr().align_offset(ALIGNMENT);
         Self { memory, start, len }
     }
 
-    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+    pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.len]
     }
 }

@@ -27,7 +27,7 @@ use crate::clock::clock;
 
 /// Arguments, passed by demo and bench, not by users.
 #[derive(Debug, Args)]
-pub(crate) struct SlowServerArgs {
+pub struct SlowServerArgs {
     file: RawFd,
     len: u64,
     delay: Delay,
@@ -38,9 +38,9 @@ pub(crate) struct SlowServerArgs {
 
 /// Handle of the child process.
 pub(crate) struct SlowDeviceServer {
-    pub(crate) file: RawFd,
-    pub(crate) len: u64,
-    pub(crate) delay: Delay,
+    pub file: RawFd,
+    pub len: u64,
+    pub delay: Delay,
 }
 
 impl SlowDeviceServer {
@@ -55,7 +55,7 @@ impl SlowDeviceServer {
 ///
 /// The child creates the mount point, as the parent may be killed at any time and would leave it
 /// behind.
-pub(crate) fn run(args: &SlowServerArgs) {
+pub fn run(args: &SlowServerArgs) {
     let parent = rustix::process::getppid().map_or(0, |parent| parent.as_raw_nonzero().get());
     let counts = Arc::new(ServedReads::default());
     let directory = PrivateDirectory::new();
@@ -302,7 +302,7 @@ const FILE: INodeNo = INodeNo(2);
 const FOREVER: Duration = Duration::from_secs(3600);
 
 /// Hidden verb that starts the server.
-pub(crate) const VERB: &str = "serve-slow-device";
+pub const VERB: &str = "serve-slow-device";
 
 /// Line printed when the mount is ready.
 pub(crate) const READY: &str = "ready in ";

@@ -21,16 +21,16 @@ use crate::clock::clock;
 use crate::output::Failure;
 use crate::store::StoreArgs;
 
-pub(crate) struct BenchTarget {
+pub struct BenchTarget {
     /// Path to open; for a scratch file, in /proc.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Name to print.
-    pub(crate) name: String,
-    pub(crate) len: u64,
+    pub name: String,
+    pub len: u64,
     /// Block device that is, or holds, the target.
-    pub(crate) device: u64,
+    pub device: u64,
     /// Reason if direct I/O is not possible.
-    pub(crate) buffered: Option<&'static str>,
+    pub buffered: Option<&'static str>,
     is_block_device: bool,
     /// Largest number of pages that stayed cached after a drop.
     stayed: Cell<u64>,
@@ -42,11 +42,7 @@ pub(crate) struct BenchTarget {
 
 impl BenchTarget {
     /// Creates an unnamed file of `len` bytes in `directory`, and syncs it.
-    pub(crate) fn scratch(
-        directory: &Path,
-        len: u64,
-        progress: impl Fn(u64),
-    ) -> Result<Self, Failure> {
+    pub fn scratch(directory: &Path, len: u64, progress: impl Fn(u64)) -> Result<Self, Failure> {
         let failed = |source: io::Error| {
             Failure::WrongUse(format!(
                 "{}: cannot write a scratch file of {} MiB: {source}; choose another place with \
@@ -81,7 +77,7 @@ impl BenchTarget {
     }
 
     /// Opens an existing file or block device.
-    pub(crate) fn existing(path: &Path) -> Result<Self, Failure> {
+    pub fn existing(path: &Path) -> Result<Self, Failure> {
         let readable = opened(path)?;
         let len = readable.len();
         if len == 0 {
@@ -98,7 +94,7 @@ impl BenchTarget {
     }
 
     /// Opens an object of a store.
-    pub(crate) fn object(url: &str, store: &StoreArgs) -> Result<Self, Failure> {
+    pub fn object(url: &str, store: &StoreArgs) -> Result<Self, Failure> {
         let object = BareObject::open(url, store)?;
         let len = object.len();
         if len == 0 {
@@ -137,7 +133,7 @@ impl BenchTarget {
 
     /// Reads the file once, for a few seconds at most, to warm the caches of a host, controller or
     /// drive, which would otherwise favour the second method.
-    pub(crate) fn read_once(&self) -> io::Result<()> {
+    pub fn read_once(&self) -> io::Result<()> {
         // A store is not behind caches of this machine.
         let Some(file) = &self.file else { return Ok(()) };
         let mut piece = vec![0; 1 << 20];
@@ -159,24 +155,24 @@ impl BenchTarget {
     }
 
     /// Drops the file from the kernel's page cache.
-    pub(crate) fn drop_cache(&self) {
+    pub fn drop_cache(&self) {
         let Some(file) = &self.file else { return };
         let stayed = drop_cache(file, self.stayed.get()).unwrap_or(0);
         self.stayed.set(stayed.max(self.stayed.get()));
     }
 
     /// Returns the largest number of pages that the kernel kept cached after a drop, if known.
-    pub(crate) fn stayed(&self) -> u64 {
+    pub fn stayed(&self) -> u64 {
         self.stayed.get()
     }
 
     /// Returns the file; None for an object.
-    pub(crate) fn file(&self) -> Option<&File> {
+    pub fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
     /// Returns the object, for a URL.
-    pub(crate) fn as_object(&self) -> Option<&BareObject> {
+    pub fn as_object(&self) -> Option<&BareObject> {
         self.object.as_ref()
     }
 }
@@ -194,7 +190,7 @@ fn opened(path: &Path) -> Result<foreread::File, Failure> {
 ///
 /// Pages in flight, such as the last window of an earlier reader, also stay until they arrive.
 /// While more than `expected` stay, the drop is repeated for a short time.
-pub(crate) fn drop_cache(file: &File, expected: u64) -> Option<u64> {
+pub fn drop_cache(file: &File, expected: u64) -> Option<u64> {
     let started = clock();
     loop {
         let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);

@@ -33,39 +33,39 @@ use crate::device_memory::with_device_name;
 use crate::settings_holder::holder;
 
 /// State shared by all access methods.
-pub(crate) struct Testbed<'t> {
-    pub(crate) target: &'t BenchTarget,
-    pub(crate) delay: Option<Delay>,
+pub struct Testbed<'t> {
+    pub target: &'t BenchTarget,
+    pub delay: Option<Delay>,
     /// FUSE mount of the delayed target for the kernel, or the error that prevented it.
     mount: Option<Result<Mutex<SlowMount>, io::Error>>,
-    pub(crate) policy: Policy,
+    pub policy: Policy,
     /// The kernel's largest window in bytes, if known.
-    pub(crate) kernel_window: Option<u64>,
+    pub kernel_window: Option<u64>,
     /// Restores the kernel's window when dropped.
     held: Option<TemporarySettings>,
     /// Largest window of foreread, as limited by its memory.
-    pub(crate) window: u64,
+    pub window: u64,
     /// True if foreread learns its window.
     pub(crate) learns_window: bool,
     memory: u64,
     /// True if the cache memory is allocated before the clock starts.
-    pub(crate) prefault: bool,
+    pub prefault: bool,
     /// Directory for learnt devices; None: each run starts without.
-    pub(crate) remember: Option<PathBuf>,
+    pub remember: Option<PathBuf>,
     /// Memory limit of the kernel's page cache; None: unlimited.
-    pub(crate) kernel_memory: Option<u64>,
+    pub kernel_memory: Option<u64>,
 }
 
 /// Requests and bytes that reached a device.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct DeviceReads {
-    pub(crate) reads: Option<u64>,
-    pub(crate) bytes: Option<u64>,
-    pub(crate) evicted_before_use: Option<u64>,
+pub struct DeviceReads {
+    pub reads: Option<u64>,
+    pub bytes: Option<u64>,
+    pub evicted_before_use: Option<u64>,
 }
 
 /// Cold readers of one access method, one per thread.
-pub(crate) struct ColdReaders<'c> {
+pub struct ColdReaders<'c> {
     pub(crate) readers: Vec<ColdReader>,
     pub(crate) meter: RequestMeter<'c>,
     /// Limits the kernel's page cache while the readers exist.
@@ -85,7 +85,7 @@ pub(crate) enum RequestMeter<'c> {
 impl<'t> Testbed<'t> {
     /// Creates a testbed. foreread gets the requested window, or else the kernel's, for a fair
     /// comparison.
-    pub(crate) fn new(
+    pub fn new(
         target: &'t BenchTarget,
         delay: Option<Delay>,
         policy: Policy,
@@ -121,7 +121,7 @@ impl<'t> Testbed<'t> {
     }
 
     /// Sets the kernel's largest window while the testbed exists.
-    pub(crate) fn hold_kernel_window(&mut self, bytes: u64) -> io::Result<()> {
+    pub fn hold_kernel_window(&mut self, bytes: u64) -> io::Result<()> {
         if self.kernel_window == Some(bytes) {
             return Ok(());
         }
@@ -150,7 +150,7 @@ impl<'t> Testbed<'t> {
     }
 
     /// Returns notes for the user: access methods that are missing, and why.
-    pub(crate) fn notes(&self) -> Vec<String> {
+    pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(Err(error)) = &self.mount {
             notes.push(format!(
@@ -169,7 +169,7 @@ impl<'t> Testbed<'t> {
     }
 
     /// Returns the error that keeps the kernel from reading the slow device.
-    pub(crate) fn mount_refusal(&self) -> Option<&io::Error> {
+    pub fn mount_refusal(&self) -> Option<&io::Error> {
         self.mount.as_ref()?.as_ref().err()
     }
 
@@ -178,7 +178,7 @@ impl<'t> Testbed<'t> {
     }
 
     /// Returns true if this access method works here.
-    pub(crate) fn has(&self, method: AccessMethod) -> bool {
+    pub fn has(&self, method: AccessMethod) -> bool {
         match method {
             // The kernel cannot read objects.
             AccessMethod::Buffered => self.has_kernel() && self.target.as_object().is_none(),
@@ -188,11 +188,7 @@ impl<'t> Testbed<'t> {
     }
 
     /// Opens cold readers, one per thread; None if the access method cannot read this target.
-    pub(crate) fn open(
-        &self,
-        method: AccessMethod,
-        threads: u32,
-    ) -> io::Result<Option<ColdReaders<'_>>> {
+    pub fn open(&self, method: AccessMethod, threads: u32) -> io::Result<Option<ColdReaders<'_>>> {
         if !self.has(method) {
             return Ok(None);
         }
@@ -295,13 +291,13 @@ impl<'t> Testbed<'t> {
     }
 
     /// Returns an amount that fits the cache together with read-ahead windows.
-    pub(crate) fn half_the_memory(&self) -> u64 {
+    pub fn half_the_memory(&self) -> u64 {
         self.memory / 2 / PAGE * PAGE
     }
 }
 
 /// Opens a file with O_DIRECT.
-pub(crate) fn open_direct(path: &Path) -> io::Result<File> {
+pub fn open_direct(path: &Path) -> io::Result<File> {
     let flags = i32::try_from(OFlags::DIRECT.bits()).expect("open flags fit a C int");
     File::options().read(true).custom_flags(flags).open(path)
 }
@@ -339,7 +335,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Returns the bytes that the kernel read from devices for this process.
-pub(crate) fn process_read_bytes() -> Option<u64> {
+pub fn process_read_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/io").ok()?;
     text.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.trim().parse().ok()
 }

@@ -16,25 +16,25 @@ use super::prices::PriceArgs;
 
 /// Counters of requests to stores and of their responses.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct StoreAsked {
+pub struct StoreAsked {
     /// HTTP requests, including retries.
-    pub(crate) requests: u64,
-    pub(crate) retried: u64,
+    pub requests: u64,
+    pub retried: u64,
     /// Hedged copies of late requests.
-    pub(crate) hedged: u64,
+    pub hedged: u64,
     /// Responses with status 429 or 503.
-    pub(crate) throttled: u64,
+    pub throttled: u64,
     /// Requests without a response, or with another server error.
-    pub(crate) failed: u64,
+    pub failed: u64,
     /// Bytes of object data.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// None if no price was given.
-    pub(crate) cost: Option<f64>,
+    pub cost: Option<f64>,
 }
 
 impl StoreAsked {
     /// Returns the difference to the earlier counters `before`.
-    pub(crate) fn since(self, before: Self) -> Self {
+    pub fn since(self, before: Self) -> Self {
         Self {
             requests: self.requests - before.requests,
             retried: self.retried - before.retried,
@@ -47,7 +47,7 @@ impl StoreAsked {
     }
 
     /// Formats the counters as one line.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let Self { requests, retried, hedged, throttled, failed, bytes, cost } = self;
         let plural = if *requests == 1 { "" } else { "s" };
         let cost = cost.map(|cost| format!(", which costs {}", money(cost))).unwrap_or_default();
@@ -60,7 +60,7 @@ impl StoreAsked {
 }
 
 /// Formats an amount with four significant digits: requests cost millionths.
-pub(crate) fn money(amount: f64) -> String {
+pub fn money(amount: f64) -> String {
     if amount == 0.0 {
         return "0".to_owned();
     }
@@ -88,7 +88,7 @@ pub(crate) fn say_cost() {
 }
 
 /// Marks the counters as printed by the command.
-pub(crate) fn set_said() {
+pub fn set_said() {
     IS_SAID.store(true, Ordering::Relaxed);
 }
 
@@ -96,7 +96,7 @@ static IS_SAID: AtomicBool = AtomicBool::new(false);
 
 /// Returns the sum over all clients of this process; None without any.
 #[cfg(feature = "objects")]
-pub(crate) fn asked_so_far() -> Option<StoreAsked> {
+pub fn asked_so_far() -> Option<StoreAsked> {
     let clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
     let each = clients.iter().map(|(stores, prices)| of_counts(&stores.counters(), *prices));
     each.reduce(|sum, one| StoreAsked {
@@ -111,7 +111,7 @@ pub(crate) fn asked_so_far() -> Option<StoreAsked> {
 }
 
 #[cfg(not(feature = "objects"))]
-pub(crate) fn asked_so_far() -> Option<StoreAsked> {
+pub fn asked_so_far() -> Option<StoreAsked> {
     None
 }
 

@@ -18,7 +18,7 @@ use crate::store::prices::PriceArgs;
 
 /// A client of all stores.
 #[derive(Clone, Debug)]
-pub(crate) struct StoreClient(Stores);
+pub struct StoreClient(Stores);
 
 impl StoreClient {
     pub(super) fn new(options: StoreOptions, prices: PriceArgs) -> Self {
@@ -27,7 +27,7 @@ impl StoreClient {
         Self(stores)
     }
 
-    pub(crate) fn object(&self, url: &str) -> Result<Object, Failure> {
+    pub fn object(&self, url: &str) -> Result<Object, Failure> {
         self.0.open(url).map_err(failed)
     }
 
@@ -42,7 +42,7 @@ impl StoreClient {
     }
 
     /// The same, and which version of which object it is.
-    pub(crate) fn open_identified(
+    pub fn open_identified(
         &self,
         engine: &Engine,
         url: &str,
@@ -56,12 +56,12 @@ impl StoreClient {
     }
 
     /// The keys that begin with a prefix.
-    pub(crate) fn prefix(&self, url: &str) -> Result<Prefix, Failure> {
+    pub fn prefix(&self, url: &str) -> Result<Prefix, Failure> {
         self.0.prefix(url).map_err(failed)
     }
 
     /// Examines a store by a few small requests, each of them sent once.
-    pub(crate) fn examine(
+    pub fn examine(
         url: &str,
         deadline: Duration,
         prices: PriceArgs,
@@ -72,7 +72,7 @@ impl StoreClient {
 
     /// Opens an object for measurements: each request is sent once, and only retried if refused or
     /// broken. The client's counters include these requests.
-    pub(crate) fn measured(
+    pub fn measured(
         url: &str,
         options: StoreOptions,
         prices: PriceArgs,
@@ -85,13 +85,13 @@ impl StoreClient {
         }
     }
 
-    pub(crate) fn list(&self, url: &str, is_deep: bool) -> Result<Listing, Failure> {
+    pub fn list(&self, url: &str, is_deep: bool) -> Result<Listing, Failure> {
         self.0.list(url, is_deep).map_err(failed)
     }
 }
 
 /// The failure of a measurement that a store refuses.
-pub(crate) fn refuses(url: &str) -> Failure {
+pub fn refuses(url: &str) -> Failure {
     Failure::Check(format!(
         "{url}: the store refuses requests (503 or 429) again and again; try later, or ask for a \
          higher limit"
@@ -99,28 +99,28 @@ pub(crate) fn refuses(url: &str) -> Failure {
 }
 
 /// Returns the name under which a store is remembered.
-pub(crate) fn device_name(bucket: &str) -> String {
+pub fn device_name(bucket: &str) -> String {
     format!("store-{bucket}")
 }
 
 /// The same of the store of a URL; it sends no request.
-pub(crate) fn device_name_of(url: &str) -> Result<String, Failure> {
+pub fn device_name_of(url: &str) -> Result<String, Failure> {
     let prefix = Stores::new(StoreOptions::default()).prefix(url).map_err(failed)?;
     Ok(device_name(prefix.device_name()))
 }
 
 /// Returns true if a URL names a prefix of keys.
-pub(crate) fn is_prefix(url: &str) -> bool {
+pub fn is_prefix(url: &str) -> bool {
     ObjectUrl::parse(url).is_ok_and(|url| url.is_prefix())
 }
 
 /// The time of modification that a store states.
-pub(crate) fn modified(meta: &foreread_object::object_store::ObjectMeta) -> Timestamp {
+pub fn modified(meta: &foreread_object::object_store::ObjectMeta) -> Timestamp {
     Timestamp { seconds: meta.last_modified.timestamp(), nanos: 0 }
 }
 
 /// The same as a text, to the second.
-pub(crate) fn modified_text(meta: &foreread_object::object_store::ObjectMeta) -> String {
+pub fn modified_text(meta: &foreread_object::object_store::ObjectMeta) -> String {
     node::short_time(modified(meta)).replace(' ', "T") + "Z"
 }
 

@@ -11,7 +11,7 @@ use crate::output::Failure;
 
 /// Prices of a store, to print costs.
 #[derive(Clone, Copy, Debug, Default, Args)]
-pub(crate) struct PriceArgs {
+pub struct PriceArgs {
     /// Price of 1000 requests to the store, in any currency; the number of requests and their cost
     /// are then printed at the end and included in the figures
     #[arg(
@@ -37,7 +37,7 @@ pub(crate) struct PriceArgs {
 #[cfg(feature = "objects")]
 impl PriceArgs {
     /// Returns the prices from the environment, for a command without these flags.
-    pub(crate) fn of_environment() -> Result<Self, Failure> {
+    pub fn of_environment() -> Result<Self, Failure> {
         let of = |name: &str| {
             let Ok(text) = std::env::var(name) else { return Ok(None) };
             let price = price(&text).map_err(|why| format!("the variable {name}: {why}"));
@@ -48,13 +48,13 @@ impl PriceArgs {
     }
 
     /// Returns the prices of 1000 requests and of 10^9 bytes; 0 if not given.
-    pub(crate) fn given(&self) -> (f64, f64) {
+    pub fn given(&self) -> (f64, f64) {
         let Self { price_per_1000_requests, price_per_gb } = *self;
         (price_per_1000_requests.unwrap_or_default(), price_per_gb.unwrap_or_default())
     }
 
     /// Returns the cost of requests and bytes; None without a price.
-    pub(crate) fn cost(&self, requests: u64, bytes: u64) -> Option<f64> {
+    pub fn cost(&self, requests: u64, bytes: u64) -> Option<f64> {
         let Self { price_per_1000_requests, price_per_gb } = *self;
         let is_given = price_per_1000_requests.is_some() || price_per_gb.is_some();
         let prices = StorePrices {

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
-use common::{Need, looks_until, needs};
+use common::{Need, copy_program, looks_until, needs};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -207,7 +207,7 @@ fn without_permission_the_error_says_whose_it_takes() {
     let is_root = fs::read(&file).is_ok();
     // The binary is copied: its own folder may be closed to others.
     let binary = dir.path().join("foreread");
-    fs::copy(env!("CARGO_BIN_EXE_foreread"), &binary).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_foreread"), &binary);
     let mut command = Command::new(&binary);
     if is_root {
         command.uid(UNPRIVILEGED);

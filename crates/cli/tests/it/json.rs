@@ -23,8 +23,7 @@ use tempfile::TempDir;
 
 /// The commands that have the flag, by their help.
 fn commands_with_json() -> BTreeSet<String> {
-    let below = |prefix: &[&str]| -> Vec<String> {
-        let help = foreread(&[prefix, &["--help"]].concat());
+    let below = |help: Output| -> Vec<String> {
         let help = String::from_utf8(help.stdout).unwrap();
         let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);
         let list = list.take_while(|line| !line.is_empty());
@@ -32,8 +31,11 @@ fn commands_with_json() -> BTreeSet<String> {
         names.filter(|name| !name.is_empty() && *name != "help").map(str::to_owned).collect()
     };
     let mut found = BTreeSet::new();
-    for verb in below(&[]) {
-        let of_verb = below(&[&verb]).into_iter().map(|sub| format!("{verb} {sub}"));
+    let lab = Command::new(said::LAB).arg("--help").output().unwrap();
+    let verbs = below(foreread(&["--help"])).into_iter().chain(below(lab));
+    for verb in verbs.collect::<BTreeSet<_>>() {
+        let of_verb =
+            below(foreread(&[&verb, "--help"])).into_iter().map(|sub| format!("{verb} {sub}"));
         for command in of_verb.chain([verb.clone()]) {
             let words: Vec<_> = command.split(' ').chain(["--help"]).collect();
             let help = String::from_utf8(foreread(&words).stdout).unwrap();

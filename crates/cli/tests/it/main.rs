@@ -35,6 +35,7 @@ mod flood;
 mod html;
 mod image;
 mod json;
+mod lab;
 mod man;
 mod mount;
 mod objects;

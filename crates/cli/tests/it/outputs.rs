@@ -6,7 +6,7 @@
 
 use crate::common;
 use crate::common::Command;
-use crate::said;
+use crate::said::{self, LAB, program};
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, symlink};
@@ -51,7 +51,7 @@ impl Case {
     }
 
     fn run(&self, to: &Path) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+        let mut command = Command::new(program(self.verb));
         command.args(self.verb).arg(self.path(self.input)).arg(self.flag).arg(to);
         command.output().unwrap()
     }
@@ -162,7 +162,7 @@ fn streams_are_written_as_they_are() {
     // What a shell makes of `--trace >(cat)`.
     let line = format!(
         "exec 3>&1; {} sim {} --trace /dev/fd/3 >/dev/null",
-        env!("CARGO_BIN_EXE_foreread"),
+        LAB,
         case.path("small.toml").display()
     );
     let output = Command::new("sh").args(["-c", &line]).output().unwrap();
@@ -212,7 +212,7 @@ fn two_outputs_of_a_command_are_not_one_file() {
     // What the shell has opened is empty, and would take the place of an earlier result.
     let redirected = at("redirected");
     for stream in ["stdout", "stderr"] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+        let mut command = Command::new(LAB);
         command.args(["sim", &scenario, "--trace", &redirected]);
         let file = fs::File::create(&redirected).unwrap();
         let output = match stream {

@@ -1,4 +1,4 @@
-//! `foreread replay`, as a user runs it.
+//! `foreread-lab replay`, as a user runs it.
 
 use crate::said;
 

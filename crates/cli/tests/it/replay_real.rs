@@ -1,4 +1,4 @@
-//! `foreread replay --real`: traces on files of the build's disk.
+//! `foreread-lab replay --real`: traces on files of the build's disk.
 
 use crate::common;
 use crate::common::Command;
@@ -206,7 +206,7 @@ fn an_interrupted_replay_prints_what_it_has() {
     let (folder, target) = target(1 << 20);
     // The second read is due in an hour.
     let trace = trace(&folder, &[(0, 1, "/a", 0, 4096), (3_600_000_000, 1, "/a", 8192, 4096)]);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread-lab"));
     command.args(["replay", &trace, "--real", &target, "--loop", "open", "--json"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();

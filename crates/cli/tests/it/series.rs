@@ -1,4 +1,4 @@
-//! `--series` of `foreread sim` and `foreread replay`, as a user runs them.
+//! `--series` of `foreread-lab sim` and `foreread-lab replay`, as a user runs them.
 
 use crate::said;
 

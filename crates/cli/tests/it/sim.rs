@@ -1,4 +1,4 @@
-//! `foreread sim` and `foreread seeds`, as a user runs them.
+//! `foreread-lab sim` and `foreread-lab seeds`, as a user runs them.
 
 use crate::said;
 

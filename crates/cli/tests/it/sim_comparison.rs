@@ -1,4 +1,4 @@
-//! `foreread sim` with several policies, windows, memory sizes and seeds, as a user runs it.
+//! `foreread-lab sim` with several policies, windows, memory sizes and seeds, as a user runs it.
 
 use crate::said;
 

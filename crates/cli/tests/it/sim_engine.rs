@@ -22,6 +22,7 @@ use foreread_core::trace::EventKind;
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
 use foreread_sim::device::DeviceParams;
 use foreread_sim::device::Flash;
+use foreread_sim::policy;
 use foreread_sim::reader::SimReader;
 use foreread_sim::record::RecordMode;
 use foreread_sim::rng::Rng;
@@ -61,7 +62,7 @@ fn the_engine_decides_as_the_simulator_does() {
         // Rules change few decisions: the scenario that has something of all will do for them.
         let first = if rules == plain { 0 } else { scenarios().len() - 1 };
         // What `distance` does follows from waits, and those are of real time in the engine.
-        for policy in Policy::ALL.into_iter().filter(|policy| *policy != Policy::Distance) {
+        for policy in policy::ALL.into_iter().filter(|policy| *policy != policy::DISTANCE) {
             for (name, steps) in scenarios().split_off(first) {
                 let what = format!("{name}, {}, {rules:?}", policy.name());
                 let engine = by_engine(&path, policy, rules, &steps, &what);

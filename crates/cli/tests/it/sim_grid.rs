@@ -1,4 +1,4 @@
-//! `foreread sim grid`, as a user runs it, on the devices that take a moment.
+//! `foreread-lab sim grid`, as a user runs it, on the devices that take a moment.
 
 use crate::said;
 

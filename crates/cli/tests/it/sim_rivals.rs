@@ -1,4 +1,4 @@
-//! `foreread sim rivals`, as a user runs it. The scenarios here are those that take a moment.
+//! `foreread-lab sim rivals`, as a user runs it. The scenarios here are those that take a moment.
 
 use crate::said;
 
@@ -240,7 +240,7 @@ fn wrong_use_is_refused_with_the_choices() {
     assert!(refused(&["--markdown", "--json"]).contains("--json"));
     assert!(refused(&["--summary", "--json"]).contains("--json"));
     assert!(refused(&["--summary", "--policy", "none", "amp"]).contains("--policy"));
-    assert!(refused(&["mine.toml"]).contains("'foreread sim rivals --help'"));
+    assert!(refused(&["mine.toml"]).contains("'foreread-lab sim rivals --help'"));
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn the_losses_on_the_page_are_figures_of_its_tables() {
 fn the_page_of_the_literature_is_what_its_commands_print() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab/rivals-literature.md");
     let page = std::fs::read_to_string(page).unwrap();
-    let mut commands = page.split("\nforeread sim rivals ").skip(1).map(|rest| {
+    let mut commands = page.split("\nforeread-lab sim rivals ").skip(1).map(|rest| {
         let command = rest.split("```").next().unwrap().split_whitespace();
         command.filter(|word| *word != "\\").collect::<Vec<&str>>()
     });

@@ -1,4 +1,4 @@
-//! `foreread trace`, as a user runs it.
+//! `foreread-lab trace`, as a user runs it.
 
 use crate::common::Command;
 use crate::generated;
@@ -106,7 +106,7 @@ fn a_bad_trace_is_named_with_its_line_and_leaves_no_file() {
 
 #[test]
 fn stdin_is_a_trace_too() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread-lab"));
     command.args(["trace", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(TRACE.as_bytes()).unwrap();
@@ -151,7 +151,7 @@ fn a_name_that_fio_cannot_hold_is_refused() {
 
 /// The most memory that a command has had in kB, when it has read so many lines from its stdin.
 fn peak_kb(args: &[&str], lines: u64) -> u64 {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread-lab"));
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::null());
     let mut child = command.spawn().unwrap();
     let mut stdin = BufWriter::with_capacity(1 << 16, child.stdin.take().unwrap());

@@ -9,10 +9,11 @@ use crate::tree;
 
 use std::collections::BTreeSet;
 
+use crate::said::program;
 use tree::{TREES, tree};
 
 fn printed(args: &[&str], columns: Option<usize>) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    let mut command = Command::new(program(args));
     command.args(args).env_remove("COLUMNS");
     if let Some(columns) = columns {
         command.env("COLUMNS", columns.to_string());

@@ -12,9 +12,20 @@ use serde_json::Value;
 
 use crate::common::Command;
 
+/// Runs the program that has the verb.
 pub(crate) fn foreread(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_foreread")).args(args).output().unwrap()
+    Command::new(program(args)).args(args).output().unwrap()
 }
+
+/// Returns `foreread-lab` for its verbs, else `foreread`.
+pub(crate) fn program(args: &[&str]) -> &'static str {
+    match args.first() {
+        Some(&("explain" | "replay" | "seeds" | "sim" | "trace")) => LAB,
+        _ => env!("CARGO_BIN_EXE_foreread"),
+    }
+}
+
+pub(crate) const LAB: &str = env!("CARGO_BIN_EXE_foreread-lab");
 
 pub(crate) fn stdout(args: &[&str]) -> String {
     let output = foreread(args);

@@ -47,10 +47,8 @@ impl IoPath {
                 read_path.prefetch.set_max_window(Some(Pages(window)));
             }
             "policy" => {
-                let wants = "none, fixed, linux-2.6.28, linux-2.6.31, thrash-2009, thrash-2010, \
-                             linux-6, distance or adaptive";
-                let policy = Policy::from_name(value);
-                let policy = policy.ok_or_else(|| settings::bad(name, value, wants))?;
+                let policy = Policy::from_name(value)
+                    .ok_or_else(|| settings::bad(name, value, "none, linux-6 or adaptive"))?;
                 read_path.prefetch.set_policy(policy);
                 read_path.apply_policy();
             }

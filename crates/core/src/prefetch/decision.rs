@@ -189,14 +189,16 @@ impl Window {
 
     /// Returns the page at which this stream should ask again: the marker or, without a tail, the
     /// page after the window. A fresh stream expects page 0.
-    pub(super) fn expected(self) -> PageIndex {
+    #[must_use]
+    pub fn expected(self) -> PageIndex {
         self.start + self.size.saturating_sub(self.async_size)
     }
 }
 
 impl Decision {
     /// Creates a decision to read `count` pages at the requested page, without a marker.
-    pub(super) fn random(ask: Ask, count: Pages) -> Self {
+    #[must_use]
+    pub fn random(ask: Ask, count: Pages) -> Self {
         debug_assert!(count > Pages::ZERO, "a read at random reads at least one page");
         let window = Window { start: ask.page, size: count, async_size: Pages::ZERO };
         Self { pattern: Pattern::Random, window }

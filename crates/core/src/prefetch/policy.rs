@@ -9,15 +9,9 @@
 
 pub(super) mod adaptive;
 pub(super) mod custom;
-mod distance;
-mod fixed;
-mod linux_2_6_28;
-mod linux_2_6_31;
 mod linux_6;
 pub(super) mod rules;
-mod sizes;
-mod thrash_2009;
-mod thrash_2010;
+pub mod sizes;
 
 use custom::CustomPolicy;
 
@@ -31,55 +25,26 @@ use crate::units::{MAX_FILE_PAGES, PageIndex, Pages};
 pub enum Policy {
     /// No read-ahead: each miss reads the rest of its read.
     None,
-    /// Linux 2.6.28: windows by state alone, one stream per open file.
-    Linux2_6_28,
-    /// Linux 2.6.31: the same, plus streams found by their history in the page cache.
-    Linux2_6_31,
     /// Linux 6.16 and later, on mappings without large folios.
     Linux6,
-    /// A window no larger than the history that survived eviction; linux-2.6.31 where there is no
-    /// history.
-    Thrash2009,
-    /// A window as large as the surviving history, and smaller windows after a page was lost before
-    /// use.
-    Thrash2010,
-    /// Windows of the largest size, each requested when the reader enters the previous one.
-    Fixed,
-    /// The prefetch distance doubles on a stall, holds, and decays slowly.
-    Distance,
     /// The windows of `linux-6`, for streams found by position instead of by handle.
     #[default]
     Adaptive,
-    /// An external policy, without a name here: the simulator's rivals.
+    /// An external policy, without a name here: the simulator has those of old kernels, of the
+    /// literature and of other software.
     Custom(&'static dyn CustomPolicy),
 }
 
 impl Policy {
-    /// All built-in policies, oldest first.
-    pub const ALL: [Self; 9] = [
-        Self::None,
-        Self::Fixed,
-        Self::Linux2_6_28,
-        Self::Linux2_6_31,
-        Self::Thrash2009,
-        Self::Thrash2010,
-        Self::Linux6,
-        Self::Distance,
-        Self::Adaptive,
-    ];
+    /// All built-in policies.
+    pub const ALL: [Self; 3] = [Self::None, Self::Linux6, Self::Adaptive];
 
     /// Returns the name on the command line and in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
-            Self::Linux2_6_28 => "linux-2.6.28",
-            Self::Linux2_6_31 => "linux-2.6.31",
             Self::Linux6 => "linux-6",
-            Self::Thrash2009 => "thrash-2009",
-            Self::Thrash2010 => "thrash-2010",
-            Self::Fixed => "fixed",
-            Self::Distance => "distance",
             Self::Adaptive => "adaptive",
             Self::Custom(policy) => policy.name(),
         }
@@ -94,8 +59,7 @@ impl Policy {
     /// Decides the next window of a stream with this `state`, in a file with these `streams`.
     ///
     /// `adaptive` uses only `streams`, and updates them itself. The others use only `state`, which
-    /// the caller keeps for each handle; the Linux policies only look at the last window in it.
-    /// Other state of a policy is stored there by the policy itself.
+    /// the caller keeps for each handle; `linux-6` only looks at the last window in it.
     ///
     /// None means no read-ahead; the page itself may still have to be read alone.
     ///
@@ -151,32 +115,16 @@ impl Policy {
         let limits = WindowLimits { max: limits.max.min(MAX_FILE_PAGES), ..limits };
         match self {
             Self::None => (ask.trigger == Trigger::Miss).then(|| Decision::random(ask, ask.count)),
-            // Switched off, these decide nothing; `linux-6` still reads the missing page.
-            Self::Linux2_6_28
-            | Self::Linux2_6_31
-            | Self::Thrash2009
-            | Self::Thrash2010
-            | Self::Fixed
-            | Self::Distance
-            | Self::Custom(_)
-                if limits.max == Pages::ZERO =>
-            {
-                None
-            }
-            Self::Linux2_6_28 => linux_2_6_28::decide(state.window, ask, limits, cache),
-            Self::Linux2_6_31 => linux_2_6_31::decide(state.window, ask, limits, cache),
+            // Switched off, it decides nothing; `linux-6` still reads the missing page.
+            Self::Custom(_) if limits.max == Pages::ZERO => None,
             Self::Linux6 => linux_6::decide(state.window, ask, limits, cache),
-            Self::Thrash2009 => thrash_2009::decide(state.window, ask, limits, cache),
-            Self::Thrash2010 => thrash_2010::decide(state, ask, limits, cache),
-            Self::Fixed => fixed::decide(state.window, ask, limits, cache),
-            Self::Distance => distance::decide(state, ask, limits, cache),
             Self::Adaptive => {
                 let allotment = Allotment { max: limits.max, ..allotment };
                 adaptive::decide(streams, ask, allotment, cache)
             }
             Self::Custom(policy) => {
                 let decision = policy.decide(state, ask, limits, cache)?;
-                let size = decision.window.size.min(limits.max.max(ask.count));
+                let size = decision.window.size.min(policy.largest(ask, limits));
                 let window = Window { size, ..decision.window };
                 Some(Decision { window, ..decision })
             }
@@ -206,14 +154,7 @@ impl Policy {
     #[must_use]
     pub fn marker(self, window: Window, end: PageIndex) -> Option<PageIndex> {
         match self {
-            Self::None
-            | Self::Linux2_6_28
-            | Self::Linux2_6_31
-            | Self::Thrash2009
-            | Self::Thrash2010
-            | Self::Fixed
-            | Self::Distance
-            | Self::Custom(_) => window.marker().filter(|marker| *marker < end),
+            Self::None | Self::Custom(_) => window.marker().filter(|marker| *marker < end),
             Self::Linux6 => window.clipped(end).marker(),
             // Nothing follows a window that reaches the end of the file.
             Self::Adaptive => window.marker().filter(|_| window.end() < end),

@@ -1,7 +1,7 @@
 //! State of one stream between its questions, and the application's advice about it.
 
 use super::decision::{Window, WindowLimits};
-use crate::units::{MAX_FILE_PAGES, Pages};
+use crate::units::MAX_FILE_PAGES;
 
 /// State of one stream, kept for the policy.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -15,23 +15,10 @@ pub struct StreamState {
     pub seeked: bool,
     /// The stream met a page in flight and has requested nothing since.
     pub has_waited: bool,
-    /// A page of one of its windows was evicted before use; for `thrash-2010`.
-    pub has_thrashed: bool,
-    /// Prefetch distance, kept by the policy `distance`.
-    pub distance: Distance,
     /// State of a policy from outside ([`CustomPolicy`]); built-in policies leave it alone.
     ///
     /// [`CustomPolicy`]: super::CustomPolicy
     pub memory: [u64; 8],
-}
-
-/// Prefetch distance of a stream; zeros before its first window.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub struct Distance {
-    /// Pages still ahead when the next window is requested.
-    pub ahead: Pages,
-    /// Pages to read without a stall before the distance shrinks.
-    pub holds: Pages,
 }
 
 /// Advice of the application about a stream.

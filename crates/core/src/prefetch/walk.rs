@@ -3,7 +3,7 @@
 //! It never waits: a page that was requested counts as resident from then on.
 //!
 //! [`visit`] is the only loop over a read's pages. An `IoPath` asks its prefetcher from there;
-//! `foreread explain` and `examples/own_cache.rs` ask a policy directly ([`ReadWalk`]).
+//! `foreread-lab explain` and `examples/own_cache.rs` ask a policy directly ([`ReadWalk`]).
 
 use core::ops::Range;
 

@@ -16,7 +16,11 @@ pub(crate) struct Place {
 
 pub(crate) const HOUSE: [Place; 14] = [
     Place { folder: "core", ours: &[], others: Some(&[]) },
-    Place { folder: "sim", ours: &["foreread-core", "foreread-trace"], others: None },
+    Place {
+        folder: "sim",
+        ours: &["foreread-core", "foreread-ext4", "foreread-trace"],
+        others: None,
+    },
     Place {
         folder: "trace",
         ours: &["foreread-core"],

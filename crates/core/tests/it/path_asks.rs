@@ -1,5 +1,6 @@
 //! Requests of a path to its device: for hints, for advice and rules, and with read-ahead off. The
-//! windows of policies are checked in golden.rs, policy_model.rs and adaptive.rs.
+//! windows of policies are checked in adaptive.rs, and in golden.rs and policy_model.rs of the
+//! simulator.
 
 use std::ops::Range;
 

@@ -75,10 +75,10 @@ proptest! {
     }
 
     /// With room for everything, the order of completions changes no decision: they are those of
-    /// the plain walk over a plain set. No reader waits there, so `distance` is left out.
+    /// the plain walk over a plain set.
     #[test]
     fn with_enough_memory_decisions_are_those_of_the_plain_walk(
-        policy in policy().prop_filter("follows waits", |policy| *policy != Policy::Distance),
+        policy in policy(),
         max in 1..40_u64,
         reads in proptest::collection::vec((0..2_usize, 0..900_u64, 1..40_u64, any::<bool>()), 1..80),
     ) {

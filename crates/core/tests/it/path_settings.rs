@@ -1,5 +1,5 @@
 //! Settings that change while a path runs, with their effect on requests and evictions. The windows
-//! of policies are checked in adaptive.rs and golden.rs.
+//! of policies are checked in adaptive.rs, and in golden.rs of the simulator.
 
 #![cfg(not(loom))]
 

@@ -23,6 +23,7 @@ use std::str::FromStr;
 use foreread_core::prefetch::{LearntCost, LearntDevice};
 use foreread_core::units::{PAGE_SIZE, Pages};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::io::Errno;
 
 /// The contents of a record.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,11 +58,14 @@ impl Record {
 
     /// Reads this device's record. Returns None if there is none.
     pub(super) fn read(path: &Path, device: &str) -> Result<Option<Self>, String> {
-        match text_of(path) {
+        let result = match text_of(path) {
             Ok(text) => Self::parse(&text, device).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            // The file is not to blame.
+            Err(error) if lacks_means(&error) => return Err(error.to_string()),
             Err(error) => Err(error.to_string()),
-        }
+        };
+        result.map_err(|why| format!("{why}; move the file away, or remove it"))
     }
 
     fn parse(text: &str, device: &str) -> Result<Self, String> {
@@ -128,6 +132,12 @@ impl<'t> Fields<'t> {
             min_parallel: self.number("min_parallel")?,
         })
     }
+}
+
+/// Returns true for an error of a process or machine without descriptors or memory.
+fn lacks_means(error: &io::Error) -> bool {
+    let means = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|errno| means.contains(&errno))
 }
 
 fn text_of(path: &Path) -> io::Result<String> {

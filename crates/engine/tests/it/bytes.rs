@@ -137,7 +137,7 @@ fn sparse_files_and_files_of_every_small_size() {
 fn from_many_threads_with_less_memory_than_file() {
     let (dir, want) = (TempDir::new().unwrap(), content(LEN));
     let path = written(dir.path(), &want);
-    for policy in [Policy::Linux6, Policy::Thrash2009] {
+    for policy in [Policy::Linux6, Policy::Adaptive] {
         let engine = engine(2 << 20, policy);
         let file = engine.open(&path).unwrap();
         std::thread::scope(|scope| {

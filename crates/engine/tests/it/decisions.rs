@@ -58,8 +58,7 @@ fn the_engine_decides_as_the_plain_walk_does() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("file");
     fs::write(&path, vec![7; usize::try_from(LEN).unwrap()]).unwrap();
-    // Its windows follow from waits.
-    for policy in Policy::ALL.into_iter().filter(|policy| *policy != Policy::Distance) {
+    for policy in Policy::ALL {
         for (name, reads) in patterns() {
             let builder = Engine::builder().memory(32 << 20).policy(policy);
             let engine = builder.max_window(32 * 4096).trace(100_000).build().unwrap();

@@ -173,7 +173,7 @@ fn sixteen_threads_that_fight_for_memory_read_the_right_bytes() {
     let dir = TempDir::new().unwrap();
     let paths: Vec<_> = (0..FILES).map(|file| write_file(dir.path(), file, len(file))).collect();
     with_each_io("sixteen_threads_that_fight_for_memory", |io| {
-        for (memory, policy) in [(1 << 20, Policy::Linux6), (4 << 20, Policy::Thrash2009)] {
+        for (memory, policy) in [(1 << 20, Policy::Linux6), (4 << 20, Policy::Adaptive)] {
             let engine = recorded(Engine::builder().memory(memory).policy(policy).io_backend(io));
             let files: Vec<_> = paths.iter().map(|path| engine.open(path).unwrap()).collect();
             std::thread::scope(|scope| {

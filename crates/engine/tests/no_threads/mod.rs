@@ -35,7 +35,7 @@ fn without_kernel_workers_every_command_is_done_by_the_thread_that_is_there() {
     let open_to_all = fs::Permissions::from_mode(0o777);
     fs::set_permissions(place.path(), open_to_all.clone()).expect("it is ours");
     let program = place.path().join("program");
-    fs::copy(std::env::current_exe().expect("it runs"), &program).expect("room");
+    crate::common::copy_program(std::env::current_exe().expect("it runs"), &program);
     for parent in [place.path(), Path::new("/dev/shm")].into_iter().filter(|it| it.is_dir()) {
         let dir = TempDir::new_in(parent).expect("a directory");
         fs::set_permissions(dir.path(), open_to_all.clone()).expect("it is ours");

@@ -7,5 +7,6 @@ mod images;
 
 mod directories;
 mod hostile;
+mod itable;
 mod kernel;
 mod others;

@@ -13,7 +13,7 @@ use object_store::{Attributes, ObjectMeta, ObjectStore};
 use tokio::time::Instant;
 
 use super::errors::generic;
-use crate::attributes::{AttributesRequest, FirstAsk, ObjectAttributes};
+use crate::attributes::{AttributesRequest, ObjectAttributes};
 use crate::error::ObjectError;
 use crate::last_failure::LastFailure;
 use crate::object::{CountedTraffic, Object, uncounted};
@@ -132,7 +132,7 @@ impl OpenObjects {
                 failure: &noted,
                 found_at: &found,
             };
-            deadline.bound(request.ask(FirstAsk::Head)).await
+            deadline.bound(request.ask()).await
         });
         match asked.await.map_err(|error| generic(format!("{location}: {error}")))? {
             Some(answered) => Ok((answered?, found_at)),

@@ -19,8 +19,9 @@ use foreread_object::object_store::integration;
 use foreread_object::object_store::memory::InMemory;
 use foreread_object::object_store::path::Path;
 use foreread_object::object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    ObjectStoreExt as _, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, ObjectStoreExt as _, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    Result,
 };
 use foreread_object::{CachedStore, StoreOptions};
 use futures_util::stream::BoxStream;
@@ -64,7 +65,10 @@ struct CountingStore {
     /// Attributes without `ETag`, and the same date for all of them, as of a plain web server
     /// within a second.
     is_untagged: AtomicBool,
-    hangs_heads: AtomicBool,
+    /// GETs are not answered.
+    hangs_gets: AtomicBool,
+    /// GETs are refused, HEADs are not: an archived object.
+    refuses_gets: AtomicBool,
     /// Writes are done, and no answer comes.
     hangs_writes: AtomicBool,
 }
@@ -97,15 +101,19 @@ impl ObjectStore for CountingStore {
         if is_untagged {
             options.if_unmodified_since = None;
         }
+        if !is_head && self.refuses_gets.load(Ordering::SeqCst) {
+            let (path, source) = (location.to_string(), "InvalidObjectState".into());
+            return Err(Error::PermissionDenied { path, source });
+        }
         let mut result = self.inner.get_opts(location, options).await?;
         if is_untagged {
             result.meta.e_tag = None;
             result.meta.last_modified = (UNIX_EPOCH + Duration::from_secs(1_000_000_000)).into();
         }
         if is_head {
-            self.hang_if(&self.hangs_heads).await;
             self.heads.fetch_add(1, Ordering::SeqCst);
         } else {
+            self.hang_if(&self.hangs_gets).await;
             self.gets.fetch_add(1, Ordering::SeqCst);
             self.bytes.fetch_add(result.range.end - result.range.start, Ordering::SeqCst);
         }
@@ -168,11 +176,31 @@ async fn what_was_read_once_costs_no_request() {
     let (store, below, key, bytes) = with_object(3_000_000).await;
     assert_eq!(store.get(&key).await.unwrap().bytes().await.unwrap(), bytes);
     let first = below.counts();
-    assert_eq!((first.1, first.2), (1, 3_000_000), "one HEAD, each byte once");
+    assert_eq!((first.1, first.2), (0, 3_000_001), "no HEAD; a byte to open it, then each once");
     assert_eq!(store.get(&key).await.unwrap().bytes().await.unwrap(), bytes);
     assert_eq!(store.get_range(&key, 5..2_000_000).await.unwrap(), bytes.slice(5..2_000_000));
     assert_eq!(store.head(&key).await.unwrap().size, 3_000_000);
     assert_eq!(below.counts(), first);
+}
+
+/// `head` of an object that is open, or was read, cost a request, and one of an archived object was
+/// an error once GET decided.
+#[tokio::test]
+async fn head_is_answered_from_what_is_known_and_below_if_the_bytes_are_refused() {
+    let (store, below, key, bytes) = with_object(10_000).await;
+    assert_eq!(store.head(&key).await.unwrap().size, 10_000);
+    let opened = below.counts();
+    assert_eq!((opened.0, opened.1), (1, 0), "a GET of a byte");
+    assert_eq!(store.head(&key).await.unwrap().size, 10_000);
+    assert_eq!(below.counts(), opened);
+    assert_eq!(store.get_range(&key, 0..10).await.unwrap(), bytes.slice(0..10));
+    assert_eq!(below.counts().0, 2, "the range, of the object that HEAD has opened");
+    below.refuses_gets.store(true, Ordering::SeqCst);
+    let store = store.with_lifetime(Duration::ZERO);
+    assert_eq!(store.head(&key).await.unwrap().size, 10_000);
+    assert_eq!(below.counts().1, 1);
+    let refused = store.get_range(&key, 5000..5010).await.unwrap_err();
+    assert!(matches!(refused, Error::PermissionDenied { .. }), "{refused:?}");
 }
 
 #[tokio::test]
@@ -185,7 +213,7 @@ async fn ranges_are_right_and_bring_no_more_than_their_pages() {
         assert_eq!(*part, bytes.slice(range.start as usize..range.end as usize), "{range:?}");
     }
     let fetched = below.counts().2;
-    assert!(fetched <= 100_000 + 4 * 4096, "{fetched} bytes");
+    assert!(fetched <= 1 + 100_000 + 4 * 4096, "{fetched} bytes");
     let outside = store.get_ranges(&key, &[0..9, 8_000_000..8_000_001]).await;
     assert!(outside.is_err(), "{outside:?}");
 }
@@ -267,7 +295,7 @@ async fn a_range_behind_the_known_end_is_of_the_object_as_it_is_now() {
     below.inner.delete(&key).await.unwrap();
     let behind = 30_000..30_010;
     let gone = store.get_ranges(&key, std::slice::from_ref(&behind)).await.unwrap_err();
-    assert!(matches!(gone, object_store::Error::NotFound { .. }), "{gone:?}");
+    assert!(matches!(gone, Error::NotFound { .. }), "{gone:?}");
 }
 
 #[tokio::test]
@@ -276,7 +304,7 @@ async fn an_object_that_was_deleted_by_another_program_is_not_found() {
     assert_eq!(store.get_range(&key, 0..10).await.unwrap(), bytes.slice(0..10));
     below.inner.delete(&key).await.unwrap();
     let gone = store.get_range(&key, 2_500_000..2_500_010).await.unwrap_err();
-    assert!(matches!(gone, object_store::Error::NotFound { .. }), "{gone:?}");
+    assert!(matches!(gone, Error::NotFound { .. }), "{gone:?}");
 }
 
 /// A caller that gives a write up does not know whether it was done; what was cached stayed.
@@ -299,7 +327,7 @@ async fn a_store_that_does_not_answer_for_attributes_ends_at_the_deadline() {
     let (store, below, key, _) = with_object(10_000).await;
     let deadline = Duration::from_millis(20);
     let store = store.with_options(StoreOptions { deadline, ..StoreOptions::default() });
-    below.hangs_heads.store(true, Ordering::SeqCst);
+    below.hangs_gets.store(true, Ordering::SeqCst);
     let error = store.get(&key).await.unwrap_err().to_string();
     assert!(error.contains("table") && error.contains("no answer within 20 ms"), "{error}");
 }

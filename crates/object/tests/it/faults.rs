@@ -151,21 +151,35 @@ fn a_read_of_many_pages_ends_with_the_retries_of_its_one_request() {
     }
 }
 
-/// A body that breaks, and the refusals of the request for its rest, had retries of their own.
+/// A body that breaks, and the refusals of the request for its rest, had retries of their own; and
+/// with an `ETag` the client of the store sent up to ten requests more for the rest.
 #[test]
 fn a_request_is_sent_as_often_as_its_retries_allow_whatever_fails() {
-    let server = FaultyServer::start(LEN);
-    // The client of the store asks for the rest of a body by itself if there is a tag.
-    server.without_tag();
-    let engine = engine();
-    let options = StoreOptions { hedge: false, ..stores_options(2) };
-    let file = open(&engine, &Stores::new(options), &server);
-    file.stream().advise(Advice::Random);
-    server.next([Fault::Cut, Fault::Status(503), Fault::Status(500)]);
-    let before = server.gets();
-    let error = read(&file, 8 * PAGE..16 * PAGE).unwrap_err();
-    assert!(error.contains("given up after 2 retries: ") && error.contains("500"), "{error}");
-    assert_eq!(server.gets() - before, 3);
+    for is_tagged in [true, false] {
+        let server = FaultyServer::start(LEN);
+        if !is_tagged {
+            server.without_tag();
+        }
+        let options = StoreOptions { hedge: false, ..stores_options(2) };
+        let stores = Stores::new(options);
+        let object = stores.open(&server.url()).unwrap();
+        let mut to = vec![0; 8 * PAGE as usize];
+        let mut sent = |faults: [Fault; 3]| {
+            server.next(faults);
+            let before = server.gets();
+            let read = object.read_exact_at(&mut to, 8 * PAGE);
+            (server.gets() - before, read.map_err(|error| error.to_string()))
+        };
+        let (gets, read) = sent([Fault::Cut, Fault::Status(503), Fault::Status(500)]);
+        let error = read.unwrap_err();
+        assert!(error.contains("given up after 2 retries: ") && error.contains("500"), "{error}");
+        assert_eq!(gets, 3, "tagged: {is_tagged}");
+        let (gets, read) = sent([Fault::Cut; 3]);
+        assert!(read.unwrap_err().contains("reading a body"), "tagged: {is_tagged}");
+        assert_eq!(gets, 3, "tagged: {is_tagged}");
+        assert_eq!(sent([Fault::Cut, Fault::Cut, Fault::None]), (3, Ok(())));
+        assert_eq!(to, bytes(1, 8 * PAGE..16 * PAGE));
+    }
 }
 
 /// Right bytes were refused because the head left out a length that no read needs.

@@ -7,6 +7,7 @@ mod faulty_server;
 
 mod cached_store;
 mod faults;
+mod hostile;
 mod other_clouds;
 mod parquet;
 mod refusals;

@@ -1,6 +1,6 @@
-//! Traces in any format that `foreread trace` reads, replayed on a device model or counted in
-//! isolated caches. Rows equal those of `foreread replay --json`. A trace is never held in memory:
-//! it is read once for its files, and once per replay.
+//! Traces in any format that `foreread-lab trace` reads, replayed on a device model or counted in
+//! isolated caches. Rows equal those of `foreread-lab replay --json`. A trace is never held in
+//! memory: it is read once for its files, and once per replay.
 
 use std::fs::File;
 use std::io::{self, Read};

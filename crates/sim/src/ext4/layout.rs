@@ -1,7 +1,7 @@
 //! A tree on its file system: directories, their entries, and the inode tables. Names and file
 //! contents are not modelled.
 
-use foreread_core::itable::{BlockIndex, InodeTable};
+use foreread_ext4::itable::{BlockIndex, InodeTable};
 
 /// Identifies an inode by its index over all groups, from 0.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

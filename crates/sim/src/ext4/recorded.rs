@@ -16,8 +16,8 @@
 
 use std::fmt::Write as _;
 
-use foreread_core::itable::BlockIndex;
 use foreread_core::units::ByteCount;
+use foreread_ext4::itable::BlockIndex;
 
 use super::layout::{
     BLOCK_SIZE, Directory, DirectoryEntry, DirectoryId, GroupTable, InodeNumber, TreeLayout,

@@ -10,8 +10,8 @@
 //! are spread (ext4's Orlov rule). Files of other trees, created at the same time, separate the
 //! directories: the file system holds more than the tree that is walked.
 
-use foreread_core::itable::BlockIndex;
 use foreread_core::units::ByteCount;
+use foreread_ext4::itable::BlockIndex;
 use serde::Deserialize;
 
 use super::layout::{

@@ -6,6 +6,7 @@ use foreread_core::sched::SchedulerKind;
 
 use super::csv::Csv;
 use super::table::{SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
+use crate::policy;
 use crate::record::RecordMode;
 use crate::run::RunOutcome;
 use crate::scenario::{PolicyName, Scenario};
@@ -33,9 +34,9 @@ const SERVER: &str = include_str!("../../scenarios/001-server.toml");
 /// Published name of each kernel, and its policy. The second had ten more patches, none of which
 /// looks at the page cache: for one stream it decides like the first.
 const KERNELS: [(&str, Policy); 3] = [
-    ("vanilla", Policy::Linux2_6_28),
-    ("readahead", Policy::Linux2_6_28),
-    ("context readahead", Policy::Linux2_6_31),
+    ("vanilla", policy::LINUX_2_6_28),
+    ("readahead", policy::LINUX_2_6_28),
+    ("context readahead", policy::LINUX_2_6_31),
 ];
 
 const THREADS: [u32; 4] = [1, 2, 4, 8];
@@ -188,12 +189,12 @@ fn relative(iozone: &SeedTable) -> SeedTable {
 fn real_files() -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/001_nfs_seq_s.csv"));
     let mut base = Scenario::built_in(include_str!("../../scenarios/001-nfs-files.toml"));
-    base.cache.policy = PolicyName(Policy::Linux2_6_28);
+    base.cache.policy = PolicyName(policy::LINUX_2_6_28);
     let mut cells = Vec::new();
     for row in csv.rows() {
         let threads = row.number("nfsd").expect("the published table has this cell");
         for (column, policy) in
-            [("vanilla_s", Policy::Linux2_6_28), ("mmap_and_context_s", Policy::Linux2_6_31)]
+            [("vanilla_s", policy::LINUX_2_6_28), ("mmap_and_context_s", policy::LINUX_2_6_31)]
         {
             let mut scenario = base.clone();
             scenario.cache.policy = PolicyName(policy);
@@ -230,10 +231,10 @@ fn real_files() -> SeedTable {
 const THRESHOLD_KIB_PER_S: f64 = 2048.0 / 64.0;
 
 const POLICIES: [Policy; 5] = [
-    Policy::Linux2_6_31,
-    Policy::Linux2_6_28,
+    policy::LINUX_2_6_31,
+    policy::LINUX_2_6_28,
     Policy::Linux6,
-    Policy::Thrash2009,
+    policy::THRASH_2009,
     Policy::Adaptive,
 ];
 
@@ -246,7 +247,7 @@ fn streaming() -> SeedTable {
         let twice = twice_percent(&base, policy, &rates);
         for (rate, percent) in rates.iter().zip(twice) {
             let row = format!("{rate} KiB/s");
-            if policy == Policy::Linux2_6_31 {
+            if policy == policy::LINUX_2_6_31 {
                 let (seed, ours) = (thrashes(*rate), f64::from(u8::from(percent > 0.0)));
                 is_as_computed &= seed == ours;
                 cells.push(SeedCell::new(&row, "thrashes, linux-2.6.31", seed, ours));
@@ -312,7 +313,7 @@ fn twice_percent(base: &Scenario, policy: Policy, rates: &[f64]) -> Vec<f64> {
 /// Returns the lowest rate of a fine series from which on no client has pages read twice.
 fn threshold(base: &Scenario) -> f64 {
     let rates: Vec<f64> = (28..=40).map(f64::from).collect();
-    let twice = twice_percent(base, Policy::Linux2_6_31, &rates);
+    let twice = twice_percent(base, policy::LINUX_2_6_31, &rates);
     let last = twice.iter().rposition(|percent| *percent > 0.0);
     rates[last.map_or(0, |last| (last + 1).min(rates.len() - 1))]
 }

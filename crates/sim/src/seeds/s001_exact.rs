@@ -7,6 +7,7 @@ use foreread_core::units::{ByteCount, Nanos};
 
 use super::csv::{Csv, CsvRow};
 use super::table::{SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
+use crate::policy;
 use crate::record::RecordMode;
 use crate::run::RunOutcome;
 use crate::scenario::{PolicyName, Scenario};
@@ -72,7 +73,7 @@ fn nfsd_trace() -> SeedTable {
         decisions(&scenario)
     };
     let rows: Vec<_> = csv.rows().collect();
-    let ours = with(Policy::Linux2_6_31);
+    let ours = with(policy::LINUX_2_6_31);
     let mut cells = Vec::new();
     let mut patterns = 0;
     for (index, (row, ours)) in rows.iter().zip(&ours).enumerate() {
@@ -89,7 +90,7 @@ fn nfsd_trace() -> SeedTable {
         let windows = other.iter().zip(&ours).filter(|(one, two)| one.numbers == two.numbers);
         format!("{} {} of {}", policy.name(), windows.count(), rows.len())
     };
-    let others = [Policy::Linux2_6_28, Policy::Linux6, Policy::Thrash2009, Policy::Adaptive];
+    let others = [policy::LINUX_2_6_28, Policy::Linux6, policy::THRASH_2009, Policy::Adaptive];
     let others = others.map(same).join(", ");
     let right = cells.iter().filter(|cell| cell.seed == Some(cell.ours)).count();
     let has_all = ours.len() == rows.len() && patterns == rows.len();
@@ -108,10 +109,10 @@ fn nfsd_trace() -> SeedTable {
 
 /// Interleaved streams in the text, and the pages at which it claims that each is detected.
 const TOLD: [(Policy, Option<[f64; 2]>); 5] = [
-    (Policy::Linux2_6_28, Some([4.0, 1005.0])),
-    (Policy::Linux2_6_31, Some([2.0, 1002.0])),
+    (policy::LINUX_2_6_28, Some([4.0, 1005.0])),
+    (policy::LINUX_2_6_31, Some([2.0, 1002.0])),
     (Policy::Linux6, None),
-    (Policy::Thrash2009, None),
+    (policy::THRASH_2009, None),
     (Policy::Adaptive, None),
 ];
 
@@ -138,7 +139,7 @@ fn start_pages() -> SeedTable {
     for (policy, told) in TOLD {
         let row = format!("strictly in turns, {}", policy.name());
         let windows = windows(&strict, policy).count() as f64;
-        let is_random = told.is_some() && policy == Policy::Linux2_6_28;
+        let is_random = told.is_some() && policy == policy::LINUX_2_6_28;
         cells.push(if is_random {
             SeedCell::new(row, "windows", 0.0, windows)
         } else {
@@ -206,9 +207,9 @@ fn random_reads() -> SeedTable {
     }
     let of_rates = errors(&rates);
     let no_extra = extra.iter().all(|cell| cell.ours == 0.0);
-    let crowded = RandomReadFigures::of(&base, Policy::Linux2_6_31, 4, CROWDED);
-    let before = RandomReadFigures::of(&base, Policy::Linux2_6_28, 4, CROWDED);
-    let large = RandomReadFigures::of(&base, Policy::Linux2_6_31, 4, LARGE);
+    let crowded = RandomReadFigures::of(&base, policy::LINUX_2_6_31, 4, CROWDED);
+    let before = RandomReadFigures::of(&base, policy::LINUX_2_6_28, 4, CROWDED);
+    let large = RandomReadFigures::of(&base, policy::LINUX_2_6_31, 4, LARGE);
     let why = format!(
         "no page more than was wanted under either policy at 4K, 16K, 64K: {}; MB/s: largest \
          error {:.2} %",
@@ -237,7 +238,7 @@ fn random_reads() -> SeedTable {
 }
 
 const COMPARED: [(&str, Policy); 2] =
-    [("original", Policy::Linux2_6_28), ("context", Policy::Linux2_6_31)];
+    [("original", policy::LINUX_2_6_28), ("context", policy::LINUX_2_6_31)];
 
 /// Large enough that adjacent reads are improbable: 51200 pages of 2^38.
 const HUGE: ByteCount = ByteCount(1 << 50);
@@ -284,8 +285,8 @@ impl RandomReadFigures {
 fn nfs_random() -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/001_nfs_random_overhead_s.csv"));
     let base = Scenario::built_in(include_str!("../../scenarios/001-nfs-random.toml"));
-    let before = RandomReadFigures::of(&base, Policy::Linux2_6_28, 4, HUGE);
-    let context = RandomReadFigures::of(&base, Policy::Linux2_6_31, 4, HUGE);
+    let before = RandomReadFigures::of(&base, policy::LINUX_2_6_28, 4, HUGE);
+    let context = RandomReadFigures::of(&base, policy::LINUX_2_6_31, 4, HUGE);
     let cell = |row: CsvRow<'_>| {
         let name = format!("{}, run {}", row.text("variant"), row.text("run"));
         SeedCell::new(

@@ -10,10 +10,10 @@
 
 use std::cell::RefCell;
 
-use foreread_core::itable::{Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use foreread_core::path::Fault;
 use foreread_core::prefetch::Advice;
 use foreread_core::units::ByteCount;
+use foreread_ext4::itable::{Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
@@ -169,8 +169,9 @@ impl Ext4Mount {
             TableWindow::Fixed(window) => window.decide(table, block),
             TableWindow::Adaptive(adaptive) => {
                 let device = self.file.device;
-                let cost = self.process.world(|world| world.path.device_model(device));
-                let cost = Cost::of_model(cost);
+                let model = self.process.world(|world| world.path.device_model(device));
+                let cost = model
+                    .map_or(Cost::UNKNOWN, |it| Cost::measured(it.per_request_ns, it.per_kib_ns));
                 let decision = adaptive.borrow_mut().decide(table, block, cost, BLOCK_SIZE);
                 decision.map(|decision| decision.blocks)
             }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use foreread_core::itable::{FixedWindow, ItableBound};
 use foreread_core::sched::Op;
 use foreread_core::units::ByteCount;
+use foreread_ext4::itable::{FixedWindow, ItableBound};
 use foreread_sim::ext4::{
     Directory, InodeNumber, LayoutSource, RecordedLayout, SyntheticTree, TreeLayout,
 };

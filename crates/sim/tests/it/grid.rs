@@ -1,6 +1,6 @@
 //! The grid of devices: its cells, what is measured in each, and the distribution.
 //!
-//! `foreread sim grid` runs all cells; the figures are in docs/design/devices.md. Everything is
+//! `foreread-lab sim grid` runs all cells; the figures are in docs/design/devices.md. Everything is
 //! virtual: a test that fails fails everywhere.
 
 use foreread_sim::grid::{self, GridCell, GridLoad, GridSpread};

@@ -2,6 +2,8 @@
 
 #[path = "../../../core/tests/common/documented_table.rs"]
 mod documented_table;
+#[path = "../../../core/tests/common/mod.rs"]
+mod plain_cache;
 
 mod adaptive;
 mod compare;
@@ -12,11 +14,13 @@ mod durability;
 mod ext4;
 mod external_eviction;
 mod flood;
+mod golden;
 mod grid;
 mod hostile;
 mod invariants;
 mod object_store;
 mod optimum;
+mod policy_model;
 mod replay;
 mod rival_policies;
 mod scenario;

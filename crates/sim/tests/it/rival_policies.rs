@@ -6,6 +6,7 @@ use foreread_core::prefetch::{
     Ask, Policy, Residency, StreamState, Streams, Trigger, Window, WindowLimits, Without,
 };
 use foreread_core::units::{ByteCount, PageIndex, Pages};
+use foreread_sim::policy;
 use foreread_sim::rival_policy::{self, find};
 use foreread_sim::rivals::{self, PolicySetup, RivalRow};
 use foreread_sim::scenario::Scenario;
@@ -90,7 +91,7 @@ fn named(name: &str) -> Policy {
 #[test]
 fn each_has_a_name_of_its_own_and_is_found_by_it() {
     let names: BTreeSet<_> = rival_policy::all().map(Policy::name).collect();
-    assert_eq!(names.len(), Policy::ALL.len() + rival_policy::ALL.len());
+    assert_eq!(names.len(), policy::ALL.len() + rival_policy::ALL.len());
     for policy in rival_policy::all() {
         assert_eq!(find(policy.name()), Some(policy));
     }

@@ -179,13 +179,23 @@ pub(crate) struct ColumnParser {
     has_digit_ops: bool,
     /// First length that is no multiple of a sector, in a trace with offsets in sectors.
     odd_length: Option<u64>,
+    /// Number of records with more columns than the heading.
+    wide_records: u64,
 }
 
 impl ColumnParser {
     /// Creates a parser. `notes` come from the heading.
     pub(crate) fn new(layout: ColumnLayout, notes: Vec<String>) -> Self {
         let name = String::new();
-        Self { layout, name, notes, unknown_ops: None, has_digit_ops: false, odd_length: None }
+        Self {
+            layout,
+            name,
+            notes,
+            unknown_ops: None,
+            has_digit_ops: false,
+            odd_length: None,
+            wide_records: 0,
+        }
     }
 
     fn op(&mut self, text: &str) -> Result<Option<TraceOp>, String> {
@@ -246,6 +256,10 @@ impl LineParser for ColumnParser {
             None => false,
         };
         name_of(&fields, &layout, &mut self.name)?;
+        // A heading says how many there are.
+        let is_wide = layout.columns > 0
+            && fields.iter().skip(layout.columns).any(|field| !field.trim().is_empty());
+        self.wide_records += u64::from(is_wide);
         let file = files.number(&self.name)?;
         Ok(Some(RawRecord { at_ns, thread, file, op, offset, length, is_mapped }))
     }
@@ -263,6 +277,13 @@ impl LineParser for ColumnParser {
         if let Some((first, count)) = &self.unknown_ops {
             notes.push(format!(
                 "op: {count} records were left out, whose operation is not known, as {first:?}"
+            ));
+        }
+        if self.wide_records > 0 {
+            notes.push(format!(
+                "{} records have more columns than the heading: a name with a separator in it \
+                 shifts those behind it; put such names in quotes",
+                self.wide_records
             ));
         }
         if let Some(length) = self.odd_length {

@@ -19,12 +19,12 @@ use super::target::FloodTarget;
 
 /// Settings of foreread.
 #[derive(Clone, Debug)]
-pub(crate) struct FloodSettings {
-    pub(crate) memory: u64,
-    pub(crate) policy: Policy,
-    pub(crate) scheduler: SchedulerKind,
+pub struct FloodSettings {
+    pub memory: u64,
+    pub policy: Policy,
+    pub scheduler: SchedulerKind,
     /// Tunables of the scheduler, and values of theirs.
-    pub(crate) set: Vec<(String, String)>,
+    pub set: Vec<(String, String)>,
 }
 
 /// Writer shared by all threads.

@@ -2,7 +2,7 @@
 
 /// One method to reach the device.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum FloodMethod {
+pub enum FloodMethod {
     /// `O_DIRECT`, with this scheduler of the kernel's, or with the one in force.
     Direct { scheduler: Option<String> },
     /// Through foreread.
@@ -11,7 +11,7 @@ pub(crate) enum FloodMethod {
 
 impl FloodMethod {
     /// As the command line has it.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match self {
             Self::Direct { scheduler: None } => "direct".to_owned(),
             Self::Direct { scheduler: Some(name) } => format!("direct:{name}"),

@@ -8,9 +8,9 @@ use super::run::{CHAIN, FloodRun};
 
 /// All runs of one method.
 #[derive(Debug, Serialize)]
-pub(crate) struct FloodRow {
+pub struct FloodRow {
     pattern: &'static str,
-    pub(crate) method: String,
+    pub method: String,
     /// The kernel's scheduler below; null where there is no disk of the kernel's.
     scheduler: Option<String>,
     runs: usize,
@@ -47,7 +47,7 @@ impl FloodRow {
     }
 
     /// A line of the table.
-    pub(crate) fn cells(&self) -> [String; 8] {
+    pub fn cells(&self) -> [String; 8] {
         [
             self.method.clone(),
             self.chain_alone_ms.shown(),
@@ -62,7 +62,7 @@ impl FloodRow {
 }
 
 /// Headings of the columns.
-pub(crate) const HEADING: [&str; 8] = [
+pub const HEADING: [&str; 8] = [
     "method",
     "chain alone, ms",
     "with flood, ms",

@@ -15,18 +15,18 @@ use super::super::pattern::PAGE;
 use crate::output::Failure;
 
 /// A file or a device that may be overwritten.
-pub(crate) struct FloodTarget {
-    pub(crate) path: PathBuf,
-    pub(crate) name: String,
-    pub(crate) len: u64,
+pub struct FloodTarget {
+    pub path: PathBuf,
+    pub name: String,
+    pub len: u64,
     /// Whole device that is, or holds, the target, as named below `/sys/block`.
-    pub(crate) disk: Option<String>,
+    pub disk: Option<String>,
     is_block_device: bool,
 }
 
 impl FloodTarget {
     /// Opens the target to check access; nothing is written yet.
-    pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
+    pub fn new(path: &Path) -> Result<Self, Failure> {
         let named = |line: String| Failure::WrongUse(format!("{}: {line}", path.display()));
         let failed = |error: io::Error| match Errno::from_io_error(&error) {
             Some(Errno::BUSY) => named(

@@ -1,4 +1,4 @@
-//! `foreread explain`, as its users run it: the real binary, arguments in, text out.
+//! `foreread-lab explain`, as its users run it: the real binary, arguments in, text out.
 
 #[cfg(unix)]
 mod documents;

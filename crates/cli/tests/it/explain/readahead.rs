@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::explain::run::{json_of, lines, words};
 
-const READAHEAD_CSV: &str = include_str!("../../../../core/tests/golden/readahead.csv");
-const NFSD_TRACE: &str = include_str!("../../../../core/tests/golden/nfsd.trace");
+const READAHEAD_CSV: &str = include_str!("../../../../sim/tests/golden/readahead.csv");
+const NFSD_TRACE: &str = include_str!("../../../../sim/tests/golden/nfsd.trace");
 
 #[test]
 fn the_nfsd_trace_of_2009_comes_out_line_for_line() {
@@ -166,7 +166,7 @@ fn golden_line(row: &str) -> (String, String, String) {
     (scenario.to_owned(), version.to_owned(), line)
 }
 
-/// The flags and reads of a scenario, as crates/core/tests/golden/README.md lists them.
+/// The flags and reads of a scenario, as crates/sim/tests/golden/README.md lists them.
 fn golden_input(scenario: &str) -> (&'static str, Vec<String>) {
     let pages = |pages: &[u64]| pages.iter().map(|page| format!("{page}+1")).collect::<Vec<_>>();
     let row = |count: u64, size: u64| {

@@ -16,7 +16,7 @@ pub(crate) struct Answer {
 }
 
 pub(crate) fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread-lab"));
     command.args(args);
     command
 }

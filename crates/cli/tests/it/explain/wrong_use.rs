@@ -14,22 +14,18 @@ fn is_refused(args: &[&str], hint: &str) {
     assert_eq!(answer.code, Some(2), "{args:?}: {answer:?}");
     assert_eq!(answer.stdout, "", "{args:?}");
     assert_eq!(answer.stderr.lines().count(), 1, "{args:?}: {}", answer.stderr);
-    assert!(answer.stderr.starts_with("foreread: "), "{args:?}: {}", answer.stderr);
+    assert!(answer.stderr.starts_with("foreread-lab: "), "{args:?}: {}", answer.stderr);
     assert!(answer.stderr.contains(hint), "{args:?}: {}", answer.stderr);
 }
 
 /// Arguments, and a part of the line that refuses them.
 const OF_COMMANDS: &[(&str, &str)] = &[
-    (
-        "",
-        "[subcommands: demo, bench, serve, stats, set, mount, ls, cat, stat, doctor, tune, sim, \
-         record, replay, trace, seeds, explain, man, completions, help];",
-    ),
-    ("", "see 'foreread --help'"),
-    ("explian", "'explain'); see 'foreread --help'"),
+    ("", "[subcommands: sim, replay, trace, seeds, explain, man, completions, help];"),
+    ("", "see 'foreread-lab --help'"),
+    ("explian", "'explain'); see 'foreread-lab --help'"),
     (
         "explain",
-        "[subcommands: readahead, geometry, itable, schedule, help]; see 'foreread explain --help'",
+        "[subcommands: readahead, geometry, itable, schedule, help]; see 'foreread-lab explain --help'",
     ),
     ("explain --no-such-flag", "--no-such-flag"),
     ("explain itable --table 1000 1100", "--inodes-per-group"),
@@ -150,7 +146,7 @@ fn an_argument_that_is_not_utf_8_is_refused_like_any_other() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());
-    assert!(output.stderr.starts_with(b"foreread: "));
+    assert!(output.stderr.starts_with(b"foreread-lab: "));
 }
 
 #[test]
@@ -190,7 +186,7 @@ fn the_examples_in_the_help_work() {
     for verb in ["geometry", "itable", "readahead"] {
         let help = stdout(&["explain", verb, "--help"]).replace("\\\n", " ");
         let examples: Vec<_> =
-            help.lines().filter_map(|line| line.trim().strip_prefix("foreread ")).collect();
+            help.lines().filter_map(|line| line.trim().strip_prefix("foreread-lab ")).collect();
         assert!(examples.len() >= 2, "{verb}");
         for example in examples {
             assert!(!stdout(&words(example)).is_empty(), "{example}");
@@ -225,5 +221,5 @@ fn a_full_disk_is_said() {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let output = command(&words("explain geometry 64M")).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(output.stderr.starts_with(b"foreread: cannot write"));
+    assert!(output.stderr.starts_with(b"foreread-lab: cannot write"));
 }

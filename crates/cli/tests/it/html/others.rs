@@ -94,5 +94,5 @@ fn examined_systems_have_a_page_alone_and_together() {
     // Any page of foreread is an earlier page.
     let page = folder.join("fleet.html");
     stdout(&["seeds", "--only", "004", "--html", page.to_str().unwrap()]);
-    assert!(check(&page).contains("foreread seeds"));
+    assert!(check(&page).contains("foreread-lab seeds"));
 }

@@ -41,7 +41,7 @@ fn a_replay_has_a_page_with_charts_and_their_figures() {
         "Windows of the largest streams",
         "Memory of the largest streams",
         "/data/first table",
-        "foreread replay",
+        "foreread-lab replay",
     ] {
         assert!(html.contains(part), "{part}");
     }

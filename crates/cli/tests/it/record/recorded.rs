@@ -11,7 +11,7 @@ use std::process::Output;
 
 use tempfile::TempDir;
 
-use crate::common::{Command, is_required, skip};
+use crate::common::{Command, copy_program, is_required, skip};
 
 /// Runs the command behind it as a user without privileges.
 pub(crate) const UNPRIVILEGED: [&str; 4] =
@@ -21,7 +21,7 @@ pub(crate) const UNPRIVILEGED: [&str; 4] =
 pub(crate) fn folder_of_all_users() -> TempDir {
     let folder = TempDir::new().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_foreread"), folder.path().join("foreread")).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_foreread"), folder.path().join("foreread"));
     folder
 }
 

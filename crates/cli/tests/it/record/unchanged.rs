@@ -128,9 +128,10 @@ fn reads_of_a_32_bit_program_are_counted_and_said() {
     let folder = TempDir::new().unwrap();
     let path = folder.path();
     file(path, "data", 4096);
-    let program = path.join("program");
-    fs::write(&program, program_of_32_bits()).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let (written, program) = (path.join("written"), path.join("program"));
+    fs::write(&written, program_of_32_bits()).unwrap();
+    fs::set_permissions(&written, fs::Permissions::from_mode(0o755)).unwrap();
+    crate::common::copy_program(&written, &program);
     let alone = Command::new(&program).current_dir(path).status();
     if !alone.is_ok_and(|status| status.success()) {
         return crate::common::skip(test, "the kernel does not run 32-bit programs");
@@ -206,7 +207,7 @@ fn a_setuid_program_keeps_its_privileges_for_root_and_is_named_for_others() {
     }
     let folder = folder_of_all_users();
     let path = folder.path();
-    fs::copy("/usr/bin/id", path.join("effective")).unwrap();
+    crate::common::copy_program("/usr/bin/id", path.join("effective"));
     fs::set_permissions(path.join("effective"), fs::Permissions::from_mode(0o4755)).unwrap();
     let user = UNPRIVILEGED;
     let said = |front: &[&str], command: &[&str]| {

@@ -1,5 +1,5 @@
-//! Limits of the process: threads (`ulimit -u`), sizes of files (`ulimit -f`), and memory
-//! (`ulimit -v`).
+//! Limits of the process: threads (`ulimit -u`), open files (`ulimit -n`), sizes of files (`ulimit
+//! -f`), and memory (`ulimit -v`).
 //!
 //! In:    a server whose limits are lowered while it runs.
 //! Out:   what was acknowledged is in the file; a refused write is an error of that write.
@@ -37,7 +37,7 @@ fn at_a_limit_of_threads_what_was_acknowledged_is_written_at_the_end() {
         let open_to_all = |mode| fs::Permissions::from_mode(mode);
         fs::set_permissions(place.path(), open_to_all(0o777)).unwrap();
         let [program, disk, socket] = ["foreread", "disk", "sock"].map(|it| place.path().join(it));
-        fs::copy(env!("CARGO_BIN_EXE_foreread"), &program).unwrap();
+        crate::common::copy_program(env!("CARGO_BIN_EXE_foreread"), &program);
         fs::write(&disk, vec![0; 1 << 20]).unwrap();
         fs::set_permissions(&disk, open_to_all(0o666)).unwrap();
         let mut command = Command::new(program);
@@ -82,6 +82,32 @@ fn a_write_beyond_the_limit_of_file_sizes_is_an_error_and_the_server_goes_on() {
     let now = fs::read(place.path("disk")).unwrap();
     assert_eq!(now[..8192], [[1; 4096], [3; 4096]].concat());
     assert_eq!(now[3 << 18..][..4096], [2; 4096]);
+}
+
+/// The server started and refused each client, or failed with an error that named a healthy file.
+#[test]
+fn with_too_few_open_files_serve_says_which_limit_to_raise() {
+    for tool in ["prlimit", "nbdinfo"] {
+        if !needs(Need::Tool(tool), "with_too_few_open_files") {
+            return;
+        }
+    }
+    let place = Place::new();
+    let disk = place.file("disk", 1 << 20);
+    let command = |files: u64| {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={files}:{files}")).arg(env!("CARGO_BIN_EXE_foreread"));
+        command.arg("serve").arg(&disk).args(["--run", "nbdinfo --size \"$uri\""]);
+        command
+    };
+    for files in 8..32 {
+        let output = command(files).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{files}: {said}");
+        let line = format!("may open {files} files, and serve needs 32: raise the limit");
+        assert!(said.contains(&line) && said.lines().count() == 1, "{said}");
+    }
+    assert_eq!(printed(&mut command(32)), "1048576\n");
 }
 
 /// Connections took the last memory that the process could have: the next allocation failed, which

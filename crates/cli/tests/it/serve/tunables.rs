@@ -183,7 +183,7 @@ fn what_makes_no_sense_is_refused_and_says_what_does() {
         ("fifobatch=1", "no tunable 'fifobatch'; there are "),
         ("fifo_batch=-1", "fifo_batch=-1: wants a number"),
         ("scheduler=cfq", "noop or deadline"),
-        ("policy=linux-2.4", "linux-2.6.31"),
+        ("policy=linux-2.4", "linux-6"),
         ("dirty_limit=", "dirty_limit=: wants "),
         ("=", "no tunable ''"),
     ] {

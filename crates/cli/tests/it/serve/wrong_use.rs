@@ -34,7 +34,7 @@ fn wrong_flags_are_one_line_that_says_what_is_right() {
         (&["--unix", sock, "--dirty-age", "5"], "5s"),
         (&["--unix", sock, "--delay", "often"], "latency=4ms"),
         (&["--unix", sock, "--scheduler", "cfq"], "deadline, noop"),
-        (&["--unix", sock, "--policy", "linux-2.4"], "linux-2.6.31"),
+        (&["--unix", sock, "--policy", "linux-2.4"], "linux-6"),
         (&["--unix", sock, "--set", "fifo_batch"], "NAME=VALUE"),
         (&["--unix", sock, "--set", "fifo_batch=many"], "fifo_batch=many: wants a number"),
         (&["--unix", sock, "--set", "fifobatch=1"], "no tunable 'fifobatch'; there are "),

@@ -52,7 +52,7 @@ fn unprivileged_users_measure_a_file_they_own() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let (program, file) = (folder.path().join("foreread"), folder.path().join("file"));
-    fs::copy(env!("CARGO_BIN_EXE_foreread"), &program).unwrap();
+    crate::common::copy_program(env!("CARGO_BIN_EXE_foreread"), &program);
     fs::write(&file, vec![7; 64 << 20]).unwrap();
     done(Command::new("sync").arg(&file));
     let output = Command::new("setpriv")

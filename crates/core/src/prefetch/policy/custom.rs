@@ -1,4 +1,4 @@
-//! Policies from outside this crate, to compare `adaptive` with in the simulator.
+//! Policies from outside this crate: those of old kernels and of other software in the simulator.
 //!
 //! They have no built-in name, so [`Policy::from_name`] does not find them.
 //!
@@ -9,6 +9,7 @@ use core::hash::{Hash, Hasher};
 
 use crate::prefetch::decision::{Ask, Decision, Residency, WindowLimits};
 use crate::prefetch::stream_state::StreamState;
+use crate::units::Pages;
 
 /// A read-ahead policy from outside this crate.
 ///
@@ -18,8 +19,12 @@ pub trait CustomPolicy: fmt::Debug + Send + Sync {
     /// Returns the name in tables. Policies of the same name count as equal.
     fn name(&self) -> &'static str;
 
-    /// Decides the next window of a stream, or None for no read-ahead. `limits.max` is not 0, and a
-    /// larger window is cut.
+    /// Returns the largest window for a question; a larger one is cut.
+    fn largest(&self, ask: Ask, limits: WindowLimits) -> Pages {
+        limits.max.max(ask.count)
+    }
+
+    /// Decides the next window of a stream, or None for no read-ahead. `limits.max` is not 0.
     fn decide(
         &self,
         state: &mut StreamState,

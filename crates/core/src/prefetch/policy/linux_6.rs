@@ -5,7 +5,6 @@
 //! `max` only for a large read that the device takes as one request; the stream then keeps windows
 //! of that size.
 
-use super::linux_2_6_31::after_hole;
 use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
 use crate::prefetch::policy::sizes;
 use crate::units::{ByteCount, PageIndex, Pages};
@@ -90,6 +89,23 @@ fn on_marker(last: Window, ask: Ask, max: Pages, cache: &impl Residency) -> Opti
         (Pattern::Interleaved, after_hole(ask, max, cache)?)
     };
     Some(Decision { pattern, window: ending_aligned(window, max) })
+}
+
+/// Returns the window of a stream with lost state but a marker.
+///
+/// ```text
+///          |<- ahead: the old window ->|<----- new window ----->|
+///   -------#===========================|------------------------|
+///          ^page                       ^hole
+/// ```
+///
+/// The pages from the marker to the first hole were put there by this reader's own, forgotten
+/// window: their number, plus the current read, shows how large that window was.
+fn after_hole(ask: Ask, max: Pages, cache: &impl Residency) -> Option<Window> {
+    let start = cache.next_hole(ask.page + Pages(1), max)?;
+    debug_assert!(start > ask.page, "a page with a marker is resident");
+    let size = sizes::next(start - ask.page + ask.count, max);
+    Some(Window { start, size, async_size: size })
 }
 
 /// Shortens a window to end on a multiple of four pages (or of the largest power of two that

@@ -1,4 +1,4 @@
-//! Size of a first window, and growth of windows: two tables shared by all Linux policies.
+//! Size of a first window, and growth of windows: two tables shared by all policies of Linux.
 
 use crate::prefetch::decision::WindowLimits;
 use crate::units::Pages;
@@ -26,7 +26,8 @@ pub(super) fn largest(count: Pages, limits: WindowLimits) -> Pages {
 ///
 /// A small read may or may not start a stream, so it gets a few times its size; a read that already
 /// fills a quarter of the largest window probably does.
-pub(super) fn initial(count: Pages, max: Pages) -> Pages {
+#[must_use]
+pub fn initial(count: Pages, max: Pages) -> Pages {
     debug_assert!(count > Pages::ZERO, "a first read has at least one page");
     let rounded = count.0.next_power_of_two();
     Pages(if rounded <= max.0 / SMALL_READ {
@@ -44,7 +45,8 @@ pub(super) fn initial(count: Pages, max: Pages) -> Pages {
 ///   1, 4, 8, 16, 32, 32, ..             max = 32
 ///   4, 16, 32, 64, 128, 256, 256, ..    max = 256
 /// ```
-pub(super) fn next(size: Pages, max: Pages) -> Pages {
+#[must_use]
+pub fn next(size: Pages, max: Pages) -> Pages {
     let grown = if size.0 < max.0 / SMALL_WINDOW { size.0 * 4 } else { size.0 * 2 };
     debug_assert!(grown >= size.0, "a window that grows is not smaller");
     Pages(grown.min(max.0))

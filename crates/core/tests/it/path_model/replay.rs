@@ -100,7 +100,7 @@ fn an_output_that_is_another_is_found_where_it_is() {
 #[test]
 fn a_path_that_decides_otherwise_is_found() {
     let (config, log) = busy();
-    for policy in [Policy::None, Policy::Linux2_6_28] {
+    for policy in [Policy::None, Policy::Adaptive] {
         assert!(replay(Config { policy, ..config }, &log).is_err(), "{}", policy.name());
     }
     assert!(replay(Config { max_window: Pages(16), ..config }, &log).is_err());

@@ -6,9 +6,9 @@
     print(result.seconds, result.devices[0].reads)
     waits = sim.replay("program.frt", device="nvme-990pro-2t", memory="1GiB")
 
-A run is the same on every machine: its `hash` equals that of `foreread sim`, and its `to_dict()`
-the output of `foreread sim --json`. Other Python threads run concurrently, and Ctrl-C stops the
-run.
+A run is the same on every machine: its `hash` equals that of `foreread-lab sim`, and its
+`to_dict()` the output of `foreread-lab sim --json`. Other Python threads run concurrently, and
+Ctrl-C stops the run.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def devices() -> list[str]:
 
 
 def scenarios() -> list[str]:
-    """Return the names of the built-in scenarios: those of `foreread sim rivals`."""
+    """Return the names of the built-in scenarios: those of `foreread-lab sim rivals`."""
     return _names("scenarios")
 
 
@@ -226,7 +226,7 @@ def replay(
 ) -> ReplayResult:
     """Replay the reads of a trace in virtual time, and measure their waits.
 
-    The arguments and defaults are those of `foreread replay`.
+    The arguments and defaults are those of `foreread-lab replay`.
 
     Parameters
     ----------

@@ -171,7 +171,7 @@ class SimResult(Result):
     latency_ms: Latency = _beside()
     """Latency of the operations of all processes."""
     lines: list[str] | None = _beside()
-    """One line per event, if the run kept them, in the format of `foreread sim --trace`."""
+    """One line per event, if the run kept them, in the format of `foreread-lab sim --trace`."""
 
     @classmethod
     def of_raw(cls, raw: dict[str, Any], *, has_lines: bool) -> SimResult:

@@ -6,6 +6,7 @@ use foreread_core::sched::Op;
 use foreread_core::units::Nanos;
 
 use crate::device::DeviceParams;
+use crate::policy;
 use crate::record::RecordMode;
 use crate::scenario::{PolicyName, RuleName, Scenario};
 use crate::seeds::table::{SeedCell, SeedProgress, SeedTable, SeedVerdict};
@@ -49,17 +50,17 @@ const fn told(way: BlkidCase, told_kib: f64) -> BlkidCase {
 }
 
 const WAYS: [BlkidCase; 11] = [
-    told(way("128K, linux-2.6.28", Policy::Linux2_6_28, CaseChange::None, [28, 12]), 48.0),
-    told(way("128K, linux-2.6.31", Policy::Linux2_6_31, CaseChange::None, [28, 12]), 48.0),
+    told(way("128K, linux-2.6.28", policy::LINUX_2_6_28, CaseChange::None, [28, 12]), 48.0),
+    told(way("128K, linux-2.6.31", policy::LINUX_2_6_31, CaseChange::None, [28, 12]), 48.0),
     told(way("128K, linux-6", Policy::Linux6, CaseChange::None, [28, 12]), 48.0),
-    way("limited, linux-2.6.28", Policy::Linux2_6_28, LARGE, [6, 5]),
-    way("limited, linux-2.6.31", Policy::Linux2_6_31, LARGE, [6, 5]),
+    way("limited, linux-2.6.28", policy::LINUX_2_6_28, LARGE, [6, 5]),
+    way("limited, linux-2.6.31", policy::LINUX_2_6_31, LARGE, [6, 5]),
     way("limited, linux-6, commands of 4K", Policy::Linux6, SMALL, [5, 5]),
     way("limited, linux-6, commands of 64K", Policy::Linux6, LARGE, [8, 5]),
-    way("RANDOM, linux-2.6.28", Policy::Linux2_6_28, CaseChange::Random, [5, 5]),
-    way("RANDOM, linux-2.6.31", Policy::Linux2_6_31, CaseChange::Random, [5, 5]),
+    way("RANDOM, linux-2.6.28", policy::LINUX_2_6_28, CaseChange::Random, [5, 5]),
+    way("RANDOM, linux-2.6.31", policy::LINUX_2_6_31, CaseChange::Random, [5, 5]),
     way("RANDOM, linux-6", Policy::Linux6, CaseChange::Random, [5, 5]),
-    way("lseek rule, linux-2.6.31", Policy::Linux2_6_31, CaseChange::Lseek, [9, 9]),
+    way("lseek rule, linux-2.6.31", policy::LINUX_2_6_31, CaseChange::Lseek, [9, 9]),
 ];
 
 pub(super) fn table(progress: SeedProgress<'_>) -> SeedTable {

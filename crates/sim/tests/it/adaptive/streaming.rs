@@ -1,6 +1,7 @@
 //! Clients with rates: no page is read twice, and few requests.
 
 use foreread_core::prefetch::Policy;
+use foreread_sim::policy;
 
 use super::{measure, ours, row, scenario};
 
@@ -38,7 +39,7 @@ fn a_thousand_clients() {
 #[test]
 fn a_server_whose_slow_clients_thrash_with_the_kernel() {
     serves("streaming-server");
-    for policy in [Policy::Linux2_6_31, Policy::Linux6] {
+    for policy in [policy::LINUX_2_6_31, Policy::Linux6] {
         let row = row("streaming-server", policy, Some(1024));
         assert!(row.evicted_unread > 1000, "{}: {}", row.policy, row.evicted_unread);
     }

@@ -1,6 +1,7 @@
 //! Streams in strict turns, and readers that leave no tracks.
 
 use foreread_core::prefetch::Policy;
+use foreread_sim::policy;
 
 use super::{measure, ours, row, scenario};
 
@@ -43,7 +44,7 @@ fn a_reader_that_drops_what_it_has_read_is_as_fast_as_one_that_does_not() {
     let plain = super::parsed(&text.replace("drops_behind = true", "drops_behind = false"));
     let (dropping, plain) = (measure(&dropping).mb_per_s(), measure(&plain).mb_per_s());
     assert!(dropping >= 0.95 * plain, "{dropping} MB/s, a plain reader {plain}");
-    let kernel = row("drop-behind", Policy::Linux2_6_31, Some(128)).mb_per_s;
+    let kernel = row("drop-behind", policy::LINUX_2_6_31, Some(128)).mb_per_s;
     assert!(kernel < 0.5 * plain, "linux-2.6.31 does not see the streams: {kernel}");
 }
 

@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use foreread_core::path::{Config, DeviceId};
-use foreread_core::prefetch::{Policy, Rules};
+use foreread_core::prefetch::Rules;
 use foreread_core::sched::{Op, SchedulerKind};
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector, Sectors};
 use foreread_sim::device::DeviceParams;
+use foreread_sim::policy;
 use foreread_sim::record::RecordMode;
 use foreread_sim::run::{RunOutcome, SimRun};
 
@@ -20,7 +21,7 @@ pub(crate) fn model(text: &str) -> DeviceParams {
 pub(crate) fn run(model: &DeviceParams) -> (SimRun, DeviceId) {
     let config = Config {
         memory: ByteCount(64 << 20),
-        policy: Policy::Linux2_6_31,
+        policy: policy::LINUX_2_6_31,
         max_window: Pages(32),
         rules: Rules::default(),
     };

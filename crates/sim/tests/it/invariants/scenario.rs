@@ -7,10 +7,11 @@
 use std::rc::Rc;
 
 use foreread_core::path::{Config, DeviceId};
-use foreread_core::prefetch::{Policy, Rules};
+use foreread_core::prefetch::Rules;
 use foreread_core::sched::{Class, SchedulerKind};
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
 use foreread_sim::device::{DeviceParams, Flash, Hdd, Pick};
+use foreread_sim::policy;
 use foreread_sim::process::Process;
 use foreread_sim::record::RecordMode;
 use foreread_sim::rng::Rng;
@@ -49,7 +50,7 @@ struct FileShape {
 impl Shape {
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = Rng::named(seed, "shape");
-        let policy = Policy::ALL[index(&mut rng, Policy::ALL.len())];
+        let policy = policy::ALL[index(&mut rng, policy::ALL.len())];
         let flag = |rng: &mut Rng| rng.below(4) == 0;
         let more = pick(&mut rng, [1, 1, 1, 1 << 20, 16 << 20]);
         let config = Config {

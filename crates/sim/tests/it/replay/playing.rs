@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use foreread_core::prefetch::Policy;
 use foreread_core::units::ByteCount;
 use foreread_sim::device::{DeviceParams, known};
+use foreread_sim::policy;
 use foreread_sim::replay::{MAX_QUEUED, Replay, ReplayFigures, ReplayGroup, ReplayPace, replay};
 use foreread_sim::rng::DEFAULT_SEED;
 use foreread_sim::scenario::{CacheSpec, PolicyName};
@@ -108,7 +109,7 @@ fn threads_have_streams_of_their_own_and_wait_for_themselves_alone() {
         let _ = writeln!(text, "{},1,r,/data,{},16384", n * 2000, n * 16384);
         let _ = writeln!(text, "{},2,r,/data,{},16384", n * 2000 + 1, (n + 1000) * 16384);
     }
-    let mut setup = how(Policy::Linux2_6_28, ReplayPace::Closed { think: 1.0 });
+    let mut setup = how(policy::LINUX_2_6_28, ReplayPace::Closed { think: 1.0 });
     setup.group = ReplayGroup::Thread;
     let apart = play(&text, &setup);
     assert!(apart.requests < 80, "each handle has a window: {} requests", apart.requests);

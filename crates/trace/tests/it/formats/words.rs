@@ -53,6 +53,20 @@ fn columns_with_other_words_are_known_or_named() {
     );
 }
 
+/// The columns behind the comma of a name were read one place too far to the left, without a note.
+#[test]
+fn records_with_more_columns_than_the_heading_are_counted() {
+    let heading = "time_us,file,offset,size";
+    let of = |record: &str| noted(format!("{heading}\n{record}\n1,b,0,4096\n").as_bytes());
+    let (found, notes) = of("1,a,1,2,4096");
+    assert_eq!((&found[0].file[..], found[0].offset, found[0].length), ("a", 1, 2));
+    assert!(notes.iter().any(|note| note.starts_with("1 records have more columns")), "{notes:?}");
+    for record in ["1,\"a,1\",2,4096", "1,a,2,4096,", "1,a,2,4096, ,"] {
+        let (_, notes) = of(record);
+        assert!(!notes.iter().any(|note| note.contains("more columns")), "{record}: {notes:?}");
+    }
+}
+
 /// Each word with an R or a W at its beginning was one, such as `rename` and `wait`; `pread64` was
 /// left out.
 #[test]
@@ -222,7 +236,7 @@ fn names_in_formats_without_escapes_are_as_they_are() {
 fn other_formats_are_named_with_what_to_do() {
     let error = |bytes: &[u8]| read(bytes).expect_err("no trace").to_string();
     for (bytes, words) in [
-        (&b"BZh91AY&SY\x01\x02"[..], "bzip2 -dc FILE | foreread trace -"),
+        (&b"BZh91AY&SY\x01\x02"[..], "bzip2 -dc FILE | foreread-lab trace -"),
         (b"\xff\xfe1\x00,\x00", "iconv -f UTF-16 -t UTF-8 FILE"),
         (b"1\x002\x00,\x003\x00,\x004\x00,\x005\x006\x00", "iconv -f UTF-16LE"),
         (b"\x07tae\x01\0\0\0", "blkparse -i NAME"),

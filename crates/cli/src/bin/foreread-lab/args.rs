@@ -1,0 +1,5 @@
+//! Arguments that several verbs of the lab share: value parsers and help.
+
+pub(crate) mod device_model;
+pub(crate) mod series;
+pub(crate) mod trace_format;

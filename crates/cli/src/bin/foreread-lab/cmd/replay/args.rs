@@ -1,0 +1,275 @@
+//! The arguments of `foreread-lab replay`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use foreread_core::prefetch::Policy;
+use foreread_core::sizes;
+use foreread_core::units::ByteCount;
+use foreread_sim::cache_policy::CachePolicyKind;
+use foreread_sim::device::DeviceParams;
+use foreread_sim::replay::{ReplayGroup, ReplayPace};
+use foreread_sim::rng::DEFAULT_SEED;
+use foreread_sim::scenario::MaxWindowSpec;
+use foreread_trace::{TraceFormat, TraceLevel, TraceSummary};
+
+use super::real::RealArgs;
+use crate::args::device_model::{DeviceModelArg, device_models};
+use crate::args::series::SeriesArgs;
+use crate::args::trace_format::trace_formats;
+use crate::intervals::MAX_SEEDS;
+use foreread_cli::args::help::CODES_AND_UNITS;
+use foreread_cli::args::max_window::{MaxWindow, window_of_pages, windows_of};
+use foreread_cli::args::policy::{eviction_policies, simulated_policies};
+use foreread_cli::output::Failure;
+
+/// Replay the reads of a trace in virtual time and report how long they wait
+///
+/// Runs the reads through the code of the library on a simulated device, once per policy and memory
+/// size. `foreread-lab trace` summarises a trace; docs/lab/traces.md has the formats,
+/// docs/lab/replay.md explains the figures.
+///
+/// Columns: waits, percentage of reads that waited; waited s, their total wait; p50, p99 and p99.9
+/// of their waits in ms; requests of the device; device s, its busy time; x bytes, device bytes
+/// over bytes read; unread, prefetched pages evicted unused; elapsed, virtual seconds.
+///
+/// Three columns compare with offline optima, which know the whole trace: least s, the least total
+/// wait of a read-ahead that reads in trace order; x req, requests over the minimum (- if one
+/// request may fill the memory); x MIN, device bytes over those of Belady's MIN.
+///
+/// With --real TARGET, a file, device or directory is read in real time, with one row per method.
+/// Columns: device MB, bytes read from the device; late, reads issued late because the previous
+/// read of their thread had not returned; issue p99, delay of the others; length, how much longer
+/// the run took than the trace (open loop).
+#[derive(Debug, Args)]
+#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
+pub(crate) struct ReplayArgs {
+    /// Trace files, each replayed separately
+    #[arg(required = true, value_name = "TRACE")]
+    pub(super) trace: Vec<PathBuf>,
+
+    /// Trace format, if it cannot be detected
+    #[arg(long, value_name = "FORMAT", value_parser = trace_formats())]
+    pub(super) format: Option<TraceFormat>,
+
+    /// Device model: a known one, or a FILE (with a / or ending in .toml) from `foreread tune
+    /// --device-model`; it is enlarged to hold the files
+    #[arg(long, value_name = "NAME|FILE", default_value = "cloud-gp3")]
+    #[arg(value_parser = device_models())]
+    pub(super) device: DeviceModelArg,
+
+    /// Read-ahead policies [default: none linux-6 adaptive]
+    #[arg(long, value_name = "POLICY", num_args = 1.., value_parser = simulated_policies())]
+    pub(super) policy: Vec<Policy>,
+
+    /// Eviction policies, each run with every policy; two-lists is the library's, the others are
+    /// simulated only
+    #[arg(
+        long, value_name = "POLICY", num_args = 1.., value_parser = eviction_policies(),
+        default_values = [CachePolicyKind::TwoLists.name()],
+    )]
+    pub(super) eviction: Vec<CachePolicyKind>,
+
+    /// Memory sizes [default: 64M 256M 1G; with --real 256M]
+    #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = sizes::parse)]
+    pub(super) memory: Vec<ByteCount>,
+
+    /// Largest windows, each run with every policy [default: auto for adaptive, the bytes
+    /// transferred during a seek for competitive, 128K for the others]
+    #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = window_of_pages)]
+    pub(super) max_window: Vec<MaxWindow>,
+
+    /// Issue times of reads [default: open for block traces, closed for others]
+    #[arg(long = "loop", value_name = "KIND")]
+    pub(super) pace: Option<LoopKind>,
+
+    /// Multiply the times of an open loop, or the think times of a closed one
+    ///
+    /// 0 in a closed loop: each thread reads as fast as it can.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub(super) scale: f64,
+
+    /// Warm the cache by one uncounted replay
+    #[arg(long)]
+    pub(super) warm: bool,
+
+    /// Seed of the random latencies of a device: a store, or flash with jitter
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
+    pub(super) seed: u64,
+
+    /// Replay with N consecutive seeds
+    ///
+    /// Each figure is a mean over the seeds; +- is half of its 95 % confidence interval. x waited
+    /// is relative to the first policy with the same eviction policy, memory and seed, and the
+    /// window at the same position of --max-window.
+    #[arg(
+        long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=MAX_SEEDS),
+    )]
+    pub(super) seeds: u64,
+
+    /// Omit the offline optima least s, x req and x MIN; saves one pass over the trace, and the
+    /// memory for its reads
+    #[arg(long)]
+    pub(super) no_bounds: bool,
+
+    /// Add figures per file or per thread to the JSON
+    #[arg(long, value_name = "WHAT", requires = "json")]
+    pub(super) per: Option<GroupBy>,
+
+    /// Only count cache misses of these eviction policies, without device or read-ahead
+    ///
+    /// Reads and writes both access pages; a size of --memory holds one page per 4 KiB.
+    #[arg(
+        long, value_name = "POLICY", num_args = 1.., value_parser = eviction_policies(),
+        conflicts_with_all =
+            ["device", "policy", "eviction", "max_window", "pace", "scale", "warm", "per", "series",
+             "seed", "seeds"],
+    )]
+    pub(super) cache: Vec<CachePolicyKind>,
+
+    /// With --cache: capacities in objects; each request accesses one object
+    #[arg(long, value_name = "N", num_args = 1.., requires = "cache", conflicts_with = "memory")]
+    pub(super) objects: Vec<usize>,
+
+    #[command(flatten)]
+    pub(super) real: RealArgs,
+
+    /// Also write an HTML report with charts to FILE; the page is self-contained
+    ///
+    /// Shows the waits for each policy and memory size, by length, place and time, and the windows
+    /// and memory of the largest streams. FILE must be absent, empty, or an earlier report.
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+
+    /// Also write the table to FILE as CSV, with units in the heading: one row per trace, policy,
+    /// window, eviction policy and memory
+    ///
+    /// The first column is the version of this format: 1 (docs/guide/json.md). Each figure has a
+    /// mean over the seeds and a ratio to the first policy, also with one seed. FILE must be
+    /// absent, empty, or an earlier table.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cache", "target"])]
+    pub(super) csv: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) series: SeriesArgs,
+
+    /// Print JSON, one data object per row
+    ///
+    /// Keys: trace, level (block or file), device (its name, with that of its file), policy,
+    /// eviction, max_window (bytes; null: learnt), memory (bytes), loop, scale, warm, seed, reads,
+    /// bytes, waits, waited_s and least_waited_s (seconds), wait_ms (p50, p99, p999, max: of reads
+    /// that waited), requests, fewest_requests, device_bytes, fewest_bytes, device_s, amplification
+    /// (device_bytes over bytes), evicted_unread (pages), elapsed_s, late, failed, writes, groups
+    /// (name, reads, bytes, waits, waited_s; with --per). Optima are null with
+    /// --no-bounds, and where the trace has more than 2^27 pages; fewest_requests also where one
+    /// request may fill the memory.
+    ///
+    /// With --seeds of two and more (command `replay comparison`): trace to bytes as above without
+    /// seed, seeds (their number), least_waited_s, fewest_requests, fewest_bytes; waits, waited_s,
+    /// wait_p50_ms, wait_p99_ms, wait_p999_ms, requests, requests_over_fewest, device_bytes,
+    /// bytes_over_fewest, device_s, amplification, evicted_unread and elapsed_s, each with mean,
+    /// half_width (of the 95 % interval) and over_first (ratio, low, high; null for the first
+    /// policy, and where a figure is 0); runs, each as without --seeds.
+    ///
+    /// With --cache: trace, policy, capacity (of unit: page or object), uses, misses, miss_ratio,
+    /// fewest_misses.
+    ///
+    /// With --real (command `replay real`): trace, level, mapping, method, policy, max_window and
+    /// memory (bytes; of foreread), loop, scale, threads, reads, bytes, waits, waited_s, wait_ms
+    /// (p50, p95, p99, p999, max), mb_per_s (10^6 bytes), device_bytes, elapsed_s, trace_s,
+    /// length_error (a share; null in a closed loop), issue_delay_ms (p50, p99, max: of reads that
+    /// were not late), late, starved, wrapped, writes, interrupted.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread-lab replay program.frt --device nvme-990pro-2t --memory 256M 1G
+  foreread tune /dev/sdb --device-model sdb.toml; foreread-lab replay program.frt --device sdb.toml
+  foreread-lab replay hm_1.csv.gz --policy linux-6 adaptive --max-window 128K 1M
+  foreread-lab replay program.frt --html replay.html
+  foreread-lab replay program.frt --memory 64M --series series.csv --interval 100ms
+  foreread-lab replay program.frt --device store.toml --seeds 10
+  foreread-lab replay program.frt --memory 64M 256M 1G --csv table.csv
+  foreread-lab replay program.frt --real /mnt/copy --memory 64M 256M
+  foreread-lab replay disk.vscsi --real /dev/sdb --loop open --scale 0.5 --wrap
+  foreread-lab replay program.frt --policy linux-6 adaptive --eviction two-lists s3-fifo sieve
+  foreread-lab replay disk.vscsi --cache fifo lru s3-fifo --memory 16M 64M 256M --json
+
+";
+
+/// Issue times of reads.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum LoopKind {
+    /// At the times of the trace, independent of earlier reads
+    Open,
+    /// When the previous read of the thread has returned and its think time has passed
+    Closed,
+}
+
+/// Grouping of additional figures.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum GroupBy {
+    /// Each file
+    File,
+    /// Each thread
+    Thread,
+}
+
+impl ReplayArgs {
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        if !(0.0..=1e6).contains(&self.scale) {
+            return Err(Failure::WrongUse("--scale: must be 0 to 1000000".to_owned()));
+        }
+        if self.seeds > 1 && self.html.is_some() {
+            let seeds = self.seeds;
+            return Err(Failure::WrongUse(format!(
+                "--html: cannot show {seeds} seeds; give one, or --json for all"
+            )));
+        }
+        Ok(())
+    }
+
+    /// When the reads of this trace begin.
+    pub(super) fn pace(&self, summary: &TraceSummary) -> ReplayPace {
+        let of_level = match summary.level() {
+            TraceLevel::Block => LoopKind::Open,
+            TraceLevel::File => LoopKind::Closed,
+        };
+        match self.pace.unwrap_or(of_level) {
+            LoopKind::Open => ReplayPace::Open { scale: self.scale },
+            LoopKind::Closed => ReplayPace::Closed { think: self.scale },
+        }
+    }
+
+    pub(super) fn group(&self) -> ReplayGroup {
+        match self.per {
+            None => ReplayGroup::Whole,
+            Some(GroupBy::File) => ReplayGroup::File,
+            Some(GroupBy::Thread) => ReplayGroup::Thread,
+        }
+    }
+
+    /// The memory sizes of the engine's or the simulated cache.
+    pub(super) fn memory(&self) -> Vec<ByteCount> {
+        let default = if self.real.is_given() { &REAL_MEMORY[..] } else { &MEMORY };
+        if self.memory.is_empty() { default.to_vec() } else { self.memory.clone() }
+    }
+
+    /// Each policy with each of its largest windows; None: learnt. The window of some policies
+    /// follows from the model of the device, if there is one.
+    pub(super) fn windows(&self, model: Option<&DeviceParams>) -> Vec<(Policy, Option<ByteCount>)> {
+        let standard = [Policy::None, Policy::Linux6, Policy::Adaptive];
+        let standard = if self.real.is_given() { &standard[2..] } else { &standard };
+        let policies = if self.policy.is_empty() { standard } else { &self.policy };
+        windows_of(policies, &self.max_window, |policy| MaxWindowSpec::default_of(policy, model))
+    }
+}
+
+/// The default memory sizes.
+const MEMORY: [ByteCount; 3] = [ByteCount(64 << 20), ByteCount(256 << 20), ByteCount(1 << 30)];
+
+/// The same on a real target, where each takes as long as the trace.
+const REAL_MEMORY: [ByteCount; 1] = [ByteCount(256 << 20)];

@@ -1,0 +1,54 @@
+//! The bytes of TARGET that clients see: all, those behind `--offset`, or one partition.
+//!
+//! In:    the opened target, with its overlay.
+//! Out:   a range, and words for it.
+//! Never: a partition table of the base that clients have written over.
+
+use std::io;
+use std::ops::Range;
+
+use foreread_core::units::ByteCount;
+use foreread_ext4::BlockSource;
+use foreread_serve::Overlay;
+
+use super::args::ServeArgs;
+use foreread_cli::image::Image;
+use foreread_cli::image::byte_range::ByteRangeFlags;
+use foreread_cli::output::Failure;
+
+/// Returns the bytes of TARGET that clients see.
+pub(super) fn export_range(
+    args: &ServeArgs,
+    file: &foreread::File,
+    overlay: Option<&Overlay>,
+) -> Result<Range<u64>, Failure> {
+    let ServeArgs { target, offset, partition, .. } = args;
+    let flags = ByteRangeFlags { target, offset: *offset, partition: *partition };
+    match overlay {
+        Some(overlay) => flags.choose(&OverlaidDisk(overlay)),
+        None => flags.choose(&Image::whole(file)),
+    }
+}
+
+/// TARGET and the part of it that is served, for people.
+pub(super) fn described(args: &ServeArgs) -> String {
+    let target = args.target.display();
+    match (args.partition, args.offset) {
+        (Some(number), _) => format!("partition {number} of {target}"),
+        (None, Some(ByteCount(start))) => format!("{target} from byte {start} on"),
+        (None, None) => target.to_string(),
+    }
+}
+
+/// A disk as clients of an overlay see it.
+struct OverlaidDisk<'o>(&'o Overlay);
+
+impl BlockSource for OverlaidDisk<'_> {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.base().len())
+    }
+
+    fn read(&self, offset: u64, to: &mut [u8]) -> io::Result<()> {
+        self.0.read_at(to, offset)
+    }
+}

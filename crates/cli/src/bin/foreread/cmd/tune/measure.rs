@@ -1,0 +1,296 @@
+//! Measures devices one by one: restores the settings of each, prints its report, and applies or
+//! remembers it.
+//!
+//! Devices in use are only measured after consent. An error of one device does not stop the others.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use foreread_core::units::ByteCount;
+use foreread_files::CommandInput;
+use foreread_tune::advice::{self, DeviceFacts};
+use foreread_tune::flood::TunableQueue;
+use foreread_tune::identity::identity;
+use foreread_tune::probe::real::{RealProbe, RealProbeOptions};
+use foreread_tune::report::{Method, Refusal, Report};
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sweep::Sweep;
+use foreread_tune::sysfs::SystemRoot;
+use foreread_tune::target::TuneTarget;
+use foreread_tune::temporary_settings::{self, TemporarySettings};
+use indicatif::ProgressBar;
+
+use super::all::all;
+use super::args::TuneArgs;
+use super::device_model::{self, ModelFile};
+use super::keep::{changed, keep};
+use super::leave::{interrupts, left_as_is, restore_left_behind};
+use super::measured::MeasuredDevice;
+use super::model_run::model_of;
+use super::sweep_bounds::{SWEEP_SHARE, progress, settings_of, show, write_page};
+use super::{ask, mixed, mounted, remembered};
+use foreread_cli::html_file::HtmlFile;
+use foreread_cli::output::{Failure, Printer};
+use foreread_cli::output_file::CommandOutputs;
+use foreread_cli::settings_holder::holder;
+use foreread_cli::store::url_of;
+
+pub(super) fn run(sys: &SystemRoot, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
+    args.check_target()?;
+    if let Some(model) = &args.device {
+        return model_of(model, args, out);
+    }
+    if let Some(url) = args.target.as_deref().and_then(url_of) {
+        return store_of(url, args, out);
+    }
+    refuse_quick(args)?;
+    let target = args.target.as_deref().map(|path| CommandInput { name: "TARGET", path });
+    let mut outputs = CommandOutputs::beside(target.as_slice());
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
+    let interrupted = interrupts()?;
+    let mut model = ModelFile::prepare(args, &interrupted, &mut outputs)?;
+    restore_left_behind(sys, out)?;
+    let paths = if args.all {
+        all(sys, args.remember, out)?
+    } else {
+        args.target.iter().cloned().collect()
+    };
+    let mut measured = Vec::new();
+    let (mut failed, mut set) = (Vec::new(), Vec::new());
+    for path in &paths {
+        let told = one(sys, path, args, &interrupted).and_then(|mut one| {
+            let modelled = one.write_model(model.take(), args);
+            if !args.json {
+                one.print(args, out)?;
+            }
+            let done = keep(sys, args, &one, out).and(modelled);
+            if done.is_ok() && args.sets() {
+                set.extend(words_of_set(&one));
+            }
+            measured.push(one);
+            done
+        });
+        match told {
+            Ok(()) => {}
+            Err(Failure::WrongUse(line) | Failure::Check(line)) if args.all => failed.push(line),
+            Err(failure) if !args.json || measured.is_empty() => return Err(failure),
+            Err(failure) => {
+                print_json(args, &measured, out)?;
+                return Err(failure);
+            }
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    print_json(args, &measured, out)?;
+    write_page(page, args, &measured, out)?;
+    out.notes(&failed)?;
+    if interrupted.load(Ordering::Relaxed) {
+        return Err(Failure::Check(interrupted_after(&set)));
+    }
+    match failed.len() {
+        0 => Ok(()),
+        n => Err(Failure::Check(format!("{n} of {} devices could not be done", paths.len()))),
+    }
+}
+
+#[cfg(feature = "objects")]
+use super::store::run as store_of;
+
+#[cfg(not(feature = "objects"))]
+fn store_of(_: &str, _: &TuneArgs, _: &mut Printer) -> Result<(), Failure> {
+    foreread_cli::store::StoreArgs::default().client().map(drop)
+}
+
+/// Names the settings changed on a device; None if all were in force before.
+fn words_of_set(one: &MeasuredDevice) -> Option<String> {
+    let settings = one.recommended();
+    let mut changed = changed(one, &settings).peekable();
+    changed.peek()?;
+    let changed: Vec<DeviceSetting> = changed.map(|(to, _)| to.clone()).collect();
+    Some(format!("{} ({})", one.report.device, remembered::words(&changed)))
+}
+
+/// Describes an interrupted run over several devices: earlier changes stay.
+fn interrupted_after(set: &[String]) -> String {
+    if set.is_empty() {
+        return "interrupted; every setting is as it was".to_owned();
+    }
+    format!("interrupted; set before that, and still set: {}", set.join(", "))
+}
+
+fn print_json(
+    args: &TuneArgs,
+    measured: &[MeasuredDevice],
+    out: &mut Printer,
+) -> Result<(), Failure> {
+    if args.json { out.json("tune", measured) } else { Ok(()) }
+}
+
+/// Refuses --quick with --remember before measuring.
+fn refuse_quick(args: &TuneArgs) -> Result<(), Failure> {
+    let is_quick = settings_of(args, ByteCount(0)).is_quick;
+    if !(args.remember && is_quick) || args.force {
+        return Ok(());
+    }
+    Err(Failure::WrongUse(format!(
+        "--remember: {}; --force remembers it all the same",
+        Refusal::Quick
+    )))
+}
+
+fn one(
+    sys: &SystemRoot,
+    path: &Path,
+    args: &TuneArgs,
+    interrupted: &Arc<AtomicBool>,
+) -> Result<MeasuredDevice, Failure> {
+    // Errors are reported before the measurement.
+    let offer = args.scratch.as_ref().map(|folder| mixed::offer(sys, folder)).transpose()?;
+    let target = TuneTarget::resolve(path, sys).map_err(Failure::WrongUse)?;
+    can_be_kept(sys, args, &target)?;
+    let held = holder().map_err(|error| Failure::WrongUse(error.to_string()))?;
+    let options = RealProbeOptions {
+        interrupted: Arc::clone(interrupted),
+        seed: target.len.0,
+        is_direct: false,
+    };
+    let mut probe =
+        RealProbe::new(&target, Some(&held), sys, &options).map_err(Failure::WrongUse)?;
+    let sets = probe.method() == Method::Kernel || args.scratch.is_some();
+    if !target.in_use.is_empty() && (target.is_device || sets) && !args.yes {
+        ask::may_measure(&path.display().to_string(), &target.in_use, args.budget())?;
+    }
+    let name = target.device.name.clone();
+    let shown = target.mount.as_ref().map_or(&name, |mount| &mount.point).clone();
+    let bar = progress();
+    let (left_kib, now_kib) = window_in_force(sys, &target);
+    let sweep = Sweep::new(settings_of(args, target.len).beside(now_kib));
+    let outcome = sweep.run(&mut probe, &mut |progress| show(&bar, &shown, progress));
+    let facts = DeviceFacts { now_kib, ..DeviceFacts::of(sys, &target, probe.method()) };
+    let mut report = advice::report(&facts, &outcome, args.profile);
+    report.notes.splice(0..0, target.notes.iter().cloned());
+    report.notes.extend(left_kib.map(left_by_a_killed_run));
+    if let Some(why) = probe.why_direct() {
+        report.notes.push(format!("not by the kernel's own read-ahead: {why}"));
+    }
+    let (parallel, stopped) = device_model::at_once(args, &mut probe, outcome.stopped);
+    report.parallel = parallel;
+    drop(probe);
+    let mut one = MeasuredDevice {
+        report,
+        flood: None,
+        device_model: None,
+        limits: device_model::limits_of(&target),
+        ext4: target.ext4.clone(),
+        before: Vec::new(),
+        stopped,
+        window: target.window(0),
+        mount: target.mount.clone(),
+    };
+    let scratch = args.scratch.as_deref().zip(offer.as_ref());
+    if let Some(scratch) = scratch.filter(|_| one.stopped.is_none()) {
+        mixed(sys, (args, scratch), &held, interrupted, &bar, &mut one);
+    } else if args.scratch.is_none() && one.mount.is_none() {
+        one.report.notes.push(NO_SCRATCH.into());
+    }
+    bar.finish_and_clear();
+    restore(&held, &mut one.report);
+    drop(held);
+    one.before = one.recommended().into_iter().filter_map(|to| in_force(sys, to)).collect();
+    Ok(one)
+}
+
+/// Returns the window left by a killed run, if any, and the one in force. The former is not in
+/// force, as it will be restored.
+fn window_in_force(sys: &SystemRoot, target: &TuneTarget) -> (Option<u64>, Option<u64>) {
+    let left = temporary_settings::left_behind(sys).into_iter();
+    let is_window = |was: &DeviceSetting| was.attribute == target.window_attribute;
+    let mut left = left.filter(|was| was.device == target.device.name && is_window(was));
+    let left_kib = left.next().and_then(|was| was.value.parse().ok());
+    (left_kib, left_kib.or(target.device.queue.read_ahead_kib))
+}
+
+fn left_by_a_killed_run(kib: u64) -> String {
+    format!(
+        "a foreread run that was killed has left another read_ahead_kb; the next `foreread tune` \
+         of root sets {kib} back, and that is what is compared"
+    )
+}
+
+/// Restores all settings, and notes failures in the report.
+fn restore(held: &TemporarySettings, report: &mut Report) {
+    match held.restore() {
+        Ok(restored) => {
+            report.restored = restored.theirs.is_empty();
+            report.notes.extend(restored.theirs.iter().map(left_as_is));
+        }
+        Err(error) => {
+            report.restored = false;
+            report.notes.push(error.to_string());
+        }
+    }
+}
+
+/// Refuses, before measuring, a change that is impossible for this target.
+fn can_be_kept(sys: &SystemRoot, args: &TuneArgs, target: &TuneTarget) -> Result<(), Failure> {
+    if let (true, Err(why)) = (args.sets(), may_set(sys, target)) {
+        return Err(Failure::WrongUse(format!(
+            "{}: {why}; without --apply and --remember it is measured only",
+            target.device.name
+        )));
+    }
+    if args.remember {
+        match &target.mount {
+            None => identity(sys, &target.device.name).map(drop).map_err(|why| why.to_string()),
+            Some(_) => mounted::program().map(drop),
+        }
+        .map_err(Failure::WrongUse)?;
+    }
+    Ok(())
+}
+
+/// Returns an error if the window of the device cannot be set.
+fn may_set(sys: &SystemRoot, target: &TuneTarget) -> std::io::Result<()> {
+    temporary_settings::may_write(sys, &target.window(0))
+}
+
+fn in_force(sys: &SystemRoot, setting: DeviceSetting) -> Option<DeviceSetting> {
+    Some(DeviceSetting { value: setting.in_force(sys)?, ..setting })
+}
+
+const NO_SCRATCH: &str = "the scheduler's settings were not tried, since that takes writes: \
+    --scratch DIR (without --quick and --all) tries them on a file made there";
+
+/// Tunes the scheduler on a scratch file. A failure keeps the results for windows.
+fn mixed(
+    sys: &SystemRoot,
+    (args, scratch): (&TuneArgs, (&Path, &TunableQueue)),
+    held: &TemporarySettings,
+    interrupted: &Arc<AtomicBool>,
+    bar: &ProgressBar,
+    one: &mut MeasuredDevice,
+) {
+    let budget = args.budget().mul_f64((1.0 - SWEEP_SHARE) * 0.9);
+    let outcome = match mixed::run(sys, scratch, budget, held, interrupted, (bar, SWEEP_SHARE)) {
+        Ok(outcome) => outcome,
+        // Earlier results are kept, and printed.
+        Err(stopped) => {
+            one.stopped = Some(stopped);
+            return;
+        }
+    };
+    let (below, device) = (&outcome.report.device, &one.report.device);
+    if below != device {
+        one.report.notes.push(format!(
+            "{} lies on {below}: what is recommended for its scheduler is not set with {device}",
+            scratch.0.display()
+        ));
+    } else if let Some(recommended) = &mut one.report.recommended {
+        recommended.scheduler.clone_from(&outcome.report.recommended);
+    }
+    one.stopped = outcome.stopped;
+    one.flood = Some(outcome.report);
+}

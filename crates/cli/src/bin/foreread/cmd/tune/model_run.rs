@@ -1,0 +1,80 @@
+//! `foreread tune --device`: a known device, in virtual time.
+//!
+//! In:    the name of a model.
+//! Out:   the same report as of a real device.
+//! Never: a setting of this machine.
+
+use foreread_sim::device::DeviceParams;
+use foreread_tune::advice::{self, DeviceFacts};
+use foreread_tune::device_fit::DeviceLimits;
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sweep::Sweep;
+
+use super::args::TuneArgs;
+use super::device_model::{self, ModelFile};
+use super::leave::interrupts;
+use super::measured::{MeasuredDevice, ended};
+use super::simulated;
+use super::sweep_bounds::{progress, settings_of, show, write_page};
+use foreread_cli::html_file::HtmlFile;
+use foreread_cli::output::{Failure, Printer};
+use foreread_cli::output_file::CommandOutputs;
+
+/// A device in virtual time.
+pub(super) fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
+    let mut outputs = CommandOutputs::beside(&[]);
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
+    let interrupted = interrupts()?;
+    let model_file = ModelFile::prepare(args, &interrupted, &mut outputs)?;
+    let no_such = || Failure::WrongUse(format!("--device {model}: no such model"));
+    let mut probe = simulated::SimulatedDevice::find(model, interrupted).ok_or_else(no_such)?;
+    refuse_store(model, probe.model(), args)?;
+    let size = probe.size();
+    let facts = DeviceFacts::of_model(model, size);
+    let bar = progress();
+    let outcome = Sweep::new(settings_of(args, size))
+        .run(&mut probe, &mut |progress| show(&bar, model, progress));
+    bar.finish_and_clear();
+    let mut report = advice::report(&facts, &outcome, args.profile);
+    report.restored = true;
+    let (parallel, stopped) = device_model::at_once(args, &mut probe, outcome.stopped);
+    report.parallel = parallel;
+    let geometry = probe.model().geometry();
+    let (max_io, depth) = (geometry.max_io.bytes(), u64::from(geometry.depth));
+    let window = DeviceSetting::read_ahead_kb(model, 0);
+    let mut one = MeasuredDevice {
+        report,
+        flood: None,
+        device_model: None,
+        limits: DeviceLimits::new(size, Some(max_io), Some(depth)),
+        ext4: Vec::new(),
+        before: Vec::new(),
+        stopped,
+        window,
+        mount: None,
+    };
+    let modelled = one.write_model(model_file, args);
+    if args.json {
+        out.json("tune", [&one])?;
+    } else {
+        one.print(args, out)?;
+    }
+    write_page(page, args, std::slice::from_ref(&one), out)?;
+    ended(&one).and(modelled)
+}
+
+/// Refuses --device-model for the model of a store, which is a model already: a fit to figures of
+/// devices yields a disk or flash.
+fn refuse_store(name: &str, model: &DeviceParams, args: &TuneArgs) -> Result<(), Failure> {
+    match model {
+        DeviceParams::Store(_) if args.device_model.is_some() => Err(Failure::WrongUse(format!(
+            "--device-model: {name} is a model of a store, and is one already: give its name to \
+             replay --device or to a scenario; for a model of a store of yours, give tune the URL \
+             of an object in place of --device"
+        ))),
+        DeviceParams::Store(_)
+        | DeviceParams::Hdd(_)
+        | DeviceParams::Flash(_)
+        | DeviceParams::Mapped(_) => Ok(()),
+    }
+}
