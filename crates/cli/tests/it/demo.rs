@@ -112,11 +112,9 @@ fn what_cannot_be_read_is_refused_in_one_line_that_says_what_to_do() {
         assert!(line.contains(says), "{line}");
     }
     for (flags, says) in [
-        (["--memory", "100K"], "1 MiB"),
         (["--size", "1M"], "at least 16M"),
         (["--size", "lots"], "powers of 1024"),
         (["--delay", "latency=4"], "latency=4ms"),
-        (["--policy", "clairvoyant"], "linux-6"),
         (["--dir", "/proc"], "--dir"),
         (["--runs", "0"], "1..=99"),
     ] {

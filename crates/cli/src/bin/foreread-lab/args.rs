@@ -1,5 +1,6 @@
 //! Arguments that several verbs of the lab share: value parsers and help.
 
 pub(crate) mod device_model;
+pub(crate) mod policy;
 pub(crate) mod series;
 pub(crate) mod trace_format;

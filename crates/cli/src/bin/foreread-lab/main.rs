@@ -7,7 +7,7 @@
 //!   main, cli
 //!     cmd: one file a verb
 //!       args    series_file
-//!         csv    intervals
+//!         series_plan    csv    intervals
 //! ```
 
 mod args;
@@ -16,6 +16,7 @@ mod cmd;
 mod csv;
 mod intervals;
 mod series_file;
+mod series_plan;
 
 use std::process::ExitCode;
 

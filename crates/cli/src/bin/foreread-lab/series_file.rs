@@ -9,8 +9,8 @@ use foreread_core::units::Nanos;
 use foreread_sim::meter::ProcessProgress;
 use foreread_sim::time_series::{IntervalFigures, SeriesLevels, TimeSeries};
 
-use crate::args::series::SeriesArgs;
 use crate::csv::CSV_VERSION;
+use crate::series_plan::SeriesPlan;
 use foreread_cli::output::Failure;
 use foreread_cli::output_file::{CommandOutputs, OutputFile, refuse_stdout};
 
@@ -28,11 +28,11 @@ pub(crate) struct RunSeries<'r> {
 impl SeriesFile {
     /// Prepares the file, if one was requested. JSON takes stdout for itself.
     pub(crate) fn prepare(
-        args: &SeriesArgs,
+        plan: &SeriesPlan,
         is_json: bool,
         outputs: &mut CommandOutputs<'_>,
     ) -> Result<Option<Self>, Failure> {
-        let Some(path) = args.path() else { return Ok(None) };
+        let Some(path) = plan.path() else { return Ok(None) };
         if is_json {
             refuse_stdout(("--series", "the series"), path, "--json is")?;
         }

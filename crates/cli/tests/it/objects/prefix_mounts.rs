@@ -322,12 +322,12 @@ fn a_directory_with_too_many_names_fails_and_others_are_read() {
         server.put(&format!("large/{number:030}"), b"");
     }
     server.put("small/file", b"read");
-    let mount = PrefixMount::of(&server, "", &["--list-memory", "1M"]);
+    let mount = PrefixMount::of(&server, "", &["--memory", "2M"]);
     let error = fs::read_dir(mount.dir().join("large")).unwrap().next().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     assert_eq!(fs::read(mount.dir().join("small/file")).unwrap(), b"read");
     let said = mount.end();
-    assert!(said.contains("large: its names") && said.contains("--list-memory"), "{said}");
+    assert!(said.contains("large: its names") && said.contains("--memory"), "{said}");
     let mount = PrefixMount::of(&server, "", &[]);
     assert_eq!(names(mount.dir().join("large")).len(), 20_000);
     assert_eq!(mount.end(), "");

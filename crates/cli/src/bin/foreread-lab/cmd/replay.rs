@@ -8,6 +8,7 @@ mod csv;
 mod html;
 mod jobs;
 mod picture;
+mod plan;
 mod real;
 mod report;
 mod seeds;
@@ -26,10 +27,10 @@ use foreread_sim::time_series::TimeSeries;
 use foreread_trace::{TraceLevel, TraceReader, TraceSummary};
 
 use jobs::Replayed;
+use plan::{ReplayMode, ReplayPlan, SimulatedPlan};
 
-use crate::args::device_model::DeviceModelArg;
 use crate::csv::CsvFile;
-use crate::intervals::{SAME_WITH_EACH_SEED, seeds_from};
+use crate::intervals::SAME_WITH_EACH_SEED;
 use crate::series_file::{SeriesFile, longest_interval};
 use foreread_cli::html_file::HtmlFile;
 use foreread_cli::output::{Failure, Printer};
@@ -37,31 +38,35 @@ use foreread_cli::output_file::CommandOutputs;
 use foreread_cli::progress::spinner;
 
 pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
-    args.check()?;
-    if !args.cache.is_empty() {
-        return caches::run(args, out);
+    let plan = args.resolve()?;
+    match &plan.mode {
+        ReplayMode::Simulated(simulated) => run_simulated(&plan, simulated, out),
+        ReplayMode::CacheMisses(misses) => caches::run(&plan, misses, out),
+        ReplayMode::Real(real) => real::run(&plan, real, out),
     }
-    if args.real.is_given() {
-        return real::run(args, out);
-    }
-    let device = args.device.load()?;
-    let files = outputs(args)?;
-    let seeds = seeds_from(args.seed, args.seeds).map_err(Failure::WrongUse)?;
-    let runs = args.trace.len() * jobs::count(args, &device.model, &seeds);
-    let kept = (&seeds[..], args.series.spec(runs)?);
+}
+
+fn run_simulated(
+    plan: &ReplayPlan,
+    simulated: &SimulatedPlan,
+    out: &mut Printer,
+) -> Result<(), Failure> {
+    let files = outputs(plan, simulated)?;
+    let series = simulated.series.spec(plan.traces.len() * simulated.count())?;
+    let device = &simulated.device.name;
     let bar = spinner();
     let mut all = AllReplays::default();
-    for trace in &args.trace {
+    for trace in &plan.traces {
         bar.set_message(format!("{}: first pass", trace.display()));
-        let summary = summary_of(args, trace)?;
-        let pace = args.pace(&summary);
+        let summary = summary_of(plan, trace)?;
+        let pace = simulated.timing.pace(&summary);
         all.notes.extend(notes_of(trace, &summary, pace));
         all.guesses.extend(guesses_in(trace, &summary));
-        let jobs = jobs::of(args, &device.model, pace, kept)?;
+        let jobs = jobs::of(simulated, pace, series, plan.html.is_some());
         let begun = |count: usize| {
             bar.set_message(format!("{}: {count} of {}", trace.display(), jobs.len()));
         };
-        let replayed = jobs::run_all(args, (trace, &summary), &device.name, &jobs, &begun);
+        let replayed = jobs::run_all(plan, (trace, &summary), device, &jobs, &begun);
         let first = all.rows.len();
         let figures = all.add(replayed.map_err(failure)?);
         if files.page.is_some() {
@@ -70,8 +75,8 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
                 rows: &all.rows[first..],
                 jobs: &jobs,
                 figures: &figures,
-                device: &device.name,
-                is_only: args.trace.len() == 1,
+                device,
+                is_only: plan.traces.len() == 1,
             };
             all.sections.push(html::section(&of_trace));
         }
@@ -79,11 +84,12 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
     bar.finish_and_clear();
     let mut means = Vec::new();
     // They have a copy of each row, which one seed has no use for but in the table.
-    if args.seeds > 1 || files.table.is_some() {
-        let traces = all.rows.chunks(all.rows.len() / args.trace.len());
-        means.extend(traces.flat_map(|rows| ReplayComparisonRow::all(rows, seeds.len())));
+    let seeds = simulated.seeds.len();
+    if seeds > 1 || files.table.is_some() {
+        let traces = all.rows.chunks(all.rows.len() / plan.traces.len());
+        means.extend(traces.flat_map(|rows| ReplayComparisonRow::all(rows, seeds)));
     }
-    all.print(args, &means, out)?;
+    all.print(plan, simulated, &means, out)?;
     let AllReplays { rows, series, sections, notes, .. } = all;
     let page = files.page.map_or(Ok(()), |page| page.write(html::page(&rows, &notes, sections)));
     let table = files.table.map_or(Ok(()), |table| csv::write(table, &means));
@@ -119,16 +125,18 @@ impl AllReplays {
     /// Prints the rows, with several seeds of each the means over them; then the notes.
     fn print(
         &mut self,
-        args: &ReplayArgs,
+        plan: &ReplayPlan,
+        simulated: &SimulatedPlan,
         means: &[ReplayComparisonRow],
         out: &mut Printer,
     ) -> Result<(), Failure> {
-        let of_options = self.notes_of_options(args, means);
+        let of_options = self.notes_of_options(simulated, means);
         self.notes.extend(of_options.iter().cloned());
         self.notes.sort();
         self.notes.dedup();
-        let is_printed = !args.series.is_stdout() && !args.csv.as_deref().is_some_and(is_stdout);
-        match (args.json, args.seeds > 1) {
+        let is_printed =
+            !simulated.series.is_stdout() && !simulated.csv.as_deref().is_some_and(is_stdout);
+        match (plan.json, simulated.seeds.len() > 1) {
             (true, true) => out.json("replay comparison", means)?,
             (true, false) => out.json("replay", &self.rows)?,
             (false, true) if is_printed => seeds::print(out, means)?,
@@ -137,14 +145,14 @@ impl AllReplays {
         }
         // In JSON, keys express the limits of a trace.
         let of_json = [&of_options[..], &self.guesses].concat();
-        out.notes(if args.json { &of_json } else { &self.notes })
+        out.notes(if plan.json { &of_json } else { &self.notes })
     }
 
-    /// Notes on options that have another effect than one may expect.
-    fn notes_of_options(&self, args: &ReplayArgs, means: &[ReplayComparisonRow]) -> Vec<String> {
+    /// Returns notes on options with a surprising effect.
+    fn notes_of_options(&self, plan: &SimulatedPlan, means: &[ReplayComparisonRow]) -> Vec<String> {
         let longest = longest_interval(self.series.iter().flatten());
-        let mut notes = Vec::from_iter(args.series.note(longest));
-        if args.seeds > 1 && means.iter().all(ReplayComparisonRow::is_same_with_each_seed) {
+        let mut notes = Vec::from_iter(plan.series.note(longest));
+        if plan.seeds.len() > 1 && means.iter().all(ReplayComparisonRow::is_same_with_each_seed) {
             notes.push(SAME_WITH_EACH_SEED.to_owned());
         }
         notes
@@ -159,29 +167,32 @@ struct OutputFiles {
 }
 
 /// Prepares the files of `--html`, `--csv` and `--series`.
-fn outputs(args: &ReplayArgs) -> Result<OutputFiles, Failure> {
-    let traces = args.trace.iter().map(|path| CommandInput { name: "the trace", path });
-    let device = match &args.device {
-        DeviceModelArg::File(path) => Some(CommandInput { name: "the device model", path }),
-        DeviceModelArg::Known(_) => None,
-    };
-    let inputs: Vec<_> = traces.chain(device).collect();
+fn outputs(plan: &ReplayPlan, simulated: &SimulatedPlan) -> Result<OutputFiles, Failure> {
+    let device = simulated.device_file.as_deref();
+    let device = device.map(|path| CommandInput { name: "the device model", path });
+    let inputs: Vec<_> = traces_of(plan).chain(device).collect();
     let mut outputs = CommandOutputs::beside(&inputs);
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
-    let table = csv::prepare(args.csv.as_deref(), args.json, &mut outputs)?;
-    let series = SeriesFile::prepare(&args.series, args.json, &mut outputs)?;
+    let page = HtmlFile::prepare(plan.html.as_deref(), plan.json, &mut outputs)?;
+    let table = csv::prepare(simulated.csv.as_deref(), plan.json, &mut outputs)?;
+    let series = SeriesFile::prepare(&simulated.series, plan.json, &mut outputs)?;
     Ok(OutputFiles { page, table, series })
 }
 
 /// The file of `--html`, where there is no other.
-fn html_file(args: &ReplayArgs) -> Result<Option<HtmlFile>, Failure> {
-    outputs(args).map(|files| files.page)
+fn html_file(plan: &ReplayPlan) -> Result<Option<HtmlFile>, Failure> {
+    let inputs: Vec<_> = traces_of(plan).collect();
+    let mut outputs = CommandOutputs::beside(&inputs);
+    HtmlFile::prepare(plan.html.as_deref(), plan.json, &mut outputs)
+}
+
+fn traces_of(plan: &ReplayPlan) -> impl Iterator<Item = CommandInput<'_>> {
+    plan.traces.iter().map(|path| CommandInput { name: "the trace", path })
 }
 
 /// Reads a trace once, for its files and threads.
-fn summary_of(args: &ReplayArgs, trace: &Path) -> Result<TraceSummary, Failure> {
+fn summary_of(plan: &ReplayPlan, trace: &Path) -> Result<TraceSummary, Failure> {
     check_rereadable(trace, "a replay reads it several times; give a file")?;
-    let reader = TraceReader::open(trace, args.format);
+    let reader = TraceReader::open(trace, plan.format);
     let summary = reader.and_then(TraceSummary::of);
     let summary = summary.map_err(|error| failure(error.into()))?;
     if summary.reads == 0 {

@@ -17,8 +17,8 @@ use serde::Serialize;
 
 use self::read::{MOST_PAGES, ReadAction, ReadStep, parse_range, parse_step};
 use super::pages::ResidentPages;
+use crate::args::policy::explained_policies;
 use foreread_cli::args::help::CODES_AND_UNITS;
-use foreread_cli::args::policy::explained_policies;
 use foreread_cli::output::{Failure, Printer};
 use foreread_core::sizes;
 

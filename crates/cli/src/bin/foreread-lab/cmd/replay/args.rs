@@ -1,26 +1,32 @@
 //! The arguments of `foreread-lab replay`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use foreread_core::cache::PageCache;
 use foreread_core::prefetch::Policy;
-use foreread_core::sizes;
-use foreread_core::units::ByteCount;
+use foreread_core::sizes::{self, Exact};
+use foreread_core::units::{ByteCount, PAGE_SIZE};
 use foreread_sim::cache_policy::CachePolicyKind;
 use foreread_sim::device::DeviceParams;
-use foreread_sim::replay::{ReplayGroup, ReplayPace};
+use foreread_sim::replay::{CacheUnit, ReplayGroup};
 use foreread_sim::rng::DEFAULT_SEED;
 use foreread_sim::scenario::MaxWindowSpec;
-use foreread_trace::{TraceFormat, TraceLevel, TraceSummary};
+use foreread_trace::TraceFormat;
 
-use super::real::RealArgs;
+use super::plan::{
+    CacheMissPlan, LoopKind, RealPlan, ReplayMode, ReplayPlan, ReplayTiming, SimulatedPlan,
+};
+use super::real::args::{RealArgs, check_policy};
+use super::real::opened_target::RunMethod;
 use crate::args::device_model::{DeviceModelArg, device_models};
+use crate::args::policy::{eviction_policies, simulated_policies};
 use crate::args::series::SeriesArgs;
 use crate::args::trace_format::trace_formats;
-use crate::intervals::MAX_SEEDS;
+use crate::intervals::{MAX_SEEDS, seeds_from};
 use foreread_cli::args::help::CODES_AND_UNITS;
 use foreread_cli::args::max_window::{MaxWindow, window_of_pages, windows_of};
-use foreread_cli::args::policy::{eviction_policies, simulated_policies};
+use foreread_cli::measure::method::AccessMethod;
 use foreread_cli::output::Failure;
 
 /// Replay the reads of a trace in virtual time and report how long they wait
@@ -46,21 +52,21 @@ use foreread_cli::output::Failure;
 pub(crate) struct ReplayArgs {
     /// Trace files, each replayed separately
     #[arg(required = true, value_name = "TRACE")]
-    pub(super) trace: Vec<PathBuf>,
+    trace: Vec<PathBuf>,
 
     /// Trace format, if it cannot be detected
     #[arg(long, value_name = "FORMAT", value_parser = trace_formats())]
-    pub(super) format: Option<TraceFormat>,
+    format: Option<TraceFormat>,
 
     /// Device model: a known one, or a FILE (with a / or ending in .toml) from `foreread tune
     /// --device-model`; it is enlarged to hold the files
     #[arg(long, value_name = "NAME|FILE", default_value = "cloud-gp3")]
     #[arg(value_parser = device_models())]
-    pub(super) device: DeviceModelArg,
+    device: DeviceModelArg,
 
     /// Read-ahead policies [default: none linux-6 adaptive]
     #[arg(long, value_name = "POLICY", num_args = 1.., value_parser = simulated_policies())]
-    pub(super) policy: Vec<Policy>,
+    policy: Vec<Policy>,
 
     /// Eviction policies, each run with every policy; two-lists is the library's, the others are
     /// simulated only
@@ -68,34 +74,34 @@ pub(crate) struct ReplayArgs {
         long, value_name = "POLICY", num_args = 1.., value_parser = eviction_policies(),
         default_values = [CachePolicyKind::TwoLists.name()],
     )]
-    pub(super) eviction: Vec<CachePolicyKind>,
+    eviction: Vec<CachePolicyKind>,
 
     /// Memory sizes [default: 64M 256M 1G; with --real 256M]
     #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = sizes::parse)]
-    pub(super) memory: Vec<ByteCount>,
+    memory: Vec<ByteCount>,
 
     /// Largest windows, each run with every policy [default: auto for adaptive, the bytes
     /// transferred during a seek for competitive, 128K for the others]
     #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = window_of_pages)]
-    pub(super) max_window: Vec<MaxWindow>,
+    max_window: Vec<MaxWindow>,
 
     /// Issue times of reads [default: open for block traces, closed for others]
     #[arg(long = "loop", value_name = "KIND")]
-    pub(super) pace: Option<LoopKind>,
+    pace: Option<LoopKind>,
 
     /// Multiply the times of an open loop, or the think times of a closed one
     ///
     /// 0 in a closed loop: each thread reads as fast as it can.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
-    pub(super) scale: f64,
+    scale: f64,
 
     /// Warm the cache by one uncounted replay
     #[arg(long)]
-    pub(super) warm: bool,
+    warm: bool,
 
     /// Seed of the random latencies of a device: a store, or flash with jitter
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
-    pub(super) seed: u64,
+    seed: u64,
 
     /// Replay with N consecutive seeds
     ///
@@ -106,16 +112,16 @@ pub(crate) struct ReplayArgs {
         long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u64).range(1..=MAX_SEEDS),
     )]
-    pub(super) seeds: u64,
+    seeds: u64,
 
     /// Omit the offline optima least s, x req and x MIN; saves one pass over the trace, and the
     /// memory for its reads
     #[arg(long)]
-    pub(super) no_bounds: bool,
+    no_bounds: bool,
 
     /// Add figures per file or per thread to the JSON
     #[arg(long, value_name = "WHAT", requires = "json")]
-    pub(super) per: Option<GroupBy>,
+    per: Option<GroupBy>,
 
     /// Only count cache misses of these eviction policies, without device or read-ahead
     ///
@@ -126,21 +132,21 @@ pub(crate) struct ReplayArgs {
             ["device", "policy", "eviction", "max_window", "pace", "scale", "warm", "per", "series",
              "seed", "seeds"],
     )]
-    pub(super) cache: Vec<CachePolicyKind>,
+    cache: Vec<CachePolicyKind>,
 
     /// With --cache: capacities in objects; each request accesses one object
     #[arg(long, value_name = "N", num_args = 1.., requires = "cache", conflicts_with = "memory")]
-    pub(super) objects: Vec<usize>,
+    objects: Vec<usize>,
 
     #[command(flatten)]
-    pub(super) real: RealArgs,
+    real: RealArgs,
 
     /// Also write an HTML report with charts to FILE; the page is self-contained
     ///
     /// Shows the waits for each policy and memory size, by length, place and time, and the windows
     /// and memory of the largest streams. FILE must be absent, empty, or an earlier report.
     #[arg(long, value_name = "FILE")]
-    pub(super) html: Option<PathBuf>,
+    html: Option<PathBuf>,
 
     /// Also write the table to FILE as CSV, with units in the heading: one row per trace, policy,
     /// window, eviction policy and memory
@@ -149,10 +155,10 @@ pub(crate) struct ReplayArgs {
     /// mean over the seeds and a ratio to the first policy, also with one seed. FILE must be
     /// absent, empty, or an earlier table.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cache", "target"])]
-    pub(super) csv: Option<PathBuf>,
+    csv: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(super) series: SeriesArgs,
+    series: SeriesArgs,
 
     /// Print JSON, one data object per row
     ///
@@ -181,7 +187,7 @@ pub(crate) struct ReplayArgs {
     /// length_error (a share; null in a closed loop), issue_delay_ms (p50, p99, max: of reads that
     /// were not late), late, starved, wrapped, writes, interrupted.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -202,16 +208,7 @@ Examples:
 
 /// Issue times of reads.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum LoopKind {
-    /// At the times of the trace, independent of earlier reads
-    Open,
-    /// When the previous read of the thread has returned and its think time has passed
-    Closed,
-}
-
-/// Grouping of additional figures.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum GroupBy {
+enum GroupBy {
     /// Each file
     File,
     /// Each thread
@@ -219,7 +216,8 @@ pub(crate) enum GroupBy {
 }
 
 impl ReplayArgs {
-    pub(super) fn check(&self) -> Result<(), Failure> {
+    /// Checks the options, and reads the model of the device.
+    pub(super) fn resolve(&self) -> Result<ReplayPlan, Failure> {
         if !(0.0..=1e6).contains(&self.scale) {
             return Err(Failure::WrongUse("--scale: must be 0 to 1000000".to_owned()));
         }
@@ -229,47 +227,126 @@ impl ReplayArgs {
                 "--html: cannot show {seeds} seeds; give one, or --json for all"
             )));
         }
-        Ok(())
-    }
-
-    /// When the reads of this trace begin.
-    pub(super) fn pace(&self, summary: &TraceSummary) -> ReplayPace {
-        let of_level = match summary.level() {
-            TraceLevel::Block => LoopKind::Open,
-            TraceLevel::File => LoopKind::Closed,
+        let mode = if !self.cache.is_empty() {
+            ReplayMode::CacheMisses(self.cache_misses()?)
+        } else if let Some(target) = self.real.target() {
+            ReplayMode::Real(self.real(target)?)
+        } else {
+            ReplayMode::Simulated(Box::new(self.simulated()?))
         };
-        match self.pace.unwrap_or(of_level) {
-            LoopKind::Open => ReplayPace::Open { scale: self.scale },
-            LoopKind::Closed => ReplayPace::Closed { think: self.scale },
-        }
+        Ok(ReplayPlan {
+            traces: self.trace.clone(),
+            format: self.format,
+            has_bounds: !self.no_bounds,
+            json: self.json,
+            html: self.html.clone(),
+            mode,
+        })
     }
 
-    pub(super) fn group(&self) -> ReplayGroup {
-        match self.per {
-            None => ReplayGroup::Whole,
-            Some(GroupBy::File) => ReplayGroup::File,
-            Some(GroupBy::Thread) => ReplayGroup::Thread,
+    fn simulated(&self) -> Result<SimulatedPlan, Failure> {
+        let device = self.device.load()?;
+        let device_file = match &self.device {
+            DeviceModelArg::File(path) => Some(path.clone()),
+            DeviceModelArg::Known(_) => None,
+        };
+        let standard = [Policy::None, Policy::Linux6, Policy::Adaptive];
+        Ok(SimulatedPlan {
+            windows: self.windows(&standard, Some(&device.model)),
+            device,
+            device_file,
+            evictions: self.eviction.clone(),
+            memories: self.memories(&MEMORY, MAX_MEMORY)?,
+            timing: self.timing(),
+            is_warmed: self.warm,
+            seeds: seeds_from(self.seed, self.seeds).map_err(Failure::WrongUse)?,
+            group: match self.per {
+                None => ReplayGroup::Whole,
+                Some(GroupBy::File) => ReplayGroup::File,
+                Some(GroupBy::Thread) => ReplayGroup::Thread,
+            },
+            csv: self.csv.clone(),
+            series: self.series.resolve(),
+        })
+    }
+
+    fn cache_misses(&self) -> Result<CacheMissPlan, Failure> {
+        let policies = self.cache.clone();
+        if !self.objects.is_empty() {
+            let capacities = self.objects.clone();
+            return Ok(CacheMissPlan { policies, unit: CacheUnit::Object, capacities });
         }
+        let pages = |memory: &ByteCount| {
+            let too_much = |_| Failure::WrongUse("--memory: more than can be addressed".to_owned());
+            usize::try_from(memory.0 / PAGE_SIZE).map_err(too_much)
+        };
+        let memories = if self.memory.is_empty() { &MEMORY[..] } else { &self.memory };
+        let capacities = memories.iter().map(pages).collect::<Result<_, _>>()?;
+        Ok(CacheMissPlan { policies, unit: CacheUnit::Page, capacities })
+    }
+
+    /// Each method; foreread with each memory size, policy and window.
+    fn real(&self, target: &Path) -> Result<RealPlan, Failure> {
+        let memories = self.memories(&REAL_MEMORY, PageCache::MAX_BOUND)?;
+        let windows = self.windows(&[Policy::Adaptive], None);
+        for (policy, _) in &windows {
+            check_policy(*policy)?;
+        }
+        let mut all = Vec::new();
+        for memory in memories {
+            all.extend(windows.iter().map(|(policy, max_window)| (memory, *policy, *max_window)));
+        }
+        let of_method = |method| {
+            let each = if method == AccessMethod::Foreread { &all[..] } else { &all[..1] };
+            let run = move |(memory, policy, max_window): &(_, _, _)| RunMethod {
+                method,
+                policy: *policy,
+                max_window: *max_window,
+                memory: *memory,
+            };
+            each.iter().map(run)
+        };
+        Ok(RealPlan {
+            target: target.to_owned(),
+            methods: self.real.methods().into_iter().flat_map(of_method).collect(),
+            timing: self.timing(),
+            is_warmed: self.warm,
+            wraps: self.real.wrap,
+            workers: self.real.workers,
+        })
+    }
+
+    fn timing(&self) -> ReplayTiming {
+        ReplayTiming { kind: self.pace, scale: self.scale }
     }
 
     /// The memory sizes of the engine's or the simulated cache.
-    pub(super) fn memory(&self) -> Vec<ByteCount> {
-        let default = if self.real.is_given() { &REAL_MEMORY[..] } else { &MEMORY };
-        if self.memory.is_empty() { default.to_vec() } else { self.memory.clone() }
+    fn memories(&self, default: &[ByteCount], max: ByteCount) -> Result<Vec<ByteCount>, Failure> {
+        let memories = if self.memory.is_empty() { default } else { &self.memory };
+        let min = PageCache::MIN_BOUND;
+        if memories.iter().any(|memory| *memory < min || *memory > max) {
+            let (min, max) = (Exact(min), Exact(max));
+            return Err(Failure::WrongUse(format!("--memory: must be {min} to {max}")));
+        }
+        Ok(memories.to_vec())
     }
 
     /// Each policy with each of its largest windows; None: learnt. The window of some policies
     /// follows from the model of the device, if there is one.
-    pub(super) fn windows(&self, model: Option<&DeviceParams>) -> Vec<(Policy, Option<ByteCount>)> {
-        let standard = [Policy::None, Policy::Linux6, Policy::Adaptive];
-        let standard = if self.real.is_given() { &standard[2..] } else { &standard };
-        let policies = if self.policy.is_empty() { standard } else { &self.policy };
+    fn windows(
+        &self,
+        default: &[Policy],
+        model: Option<&DeviceParams>,
+    ) -> Vec<(Policy, Option<ByteCount>)> {
+        let policies = if self.policy.is_empty() { default } else { &self.policy };
         windows_of(policies, &self.max_window, |policy| MaxWindowSpec::default_of(policy, model))
     }
 }
 
-/// The default memory sizes.
 const MEMORY: [ByteCount; 3] = [ByteCount(64 << 20), ByteCount(256 << 20), ByteCount(1 << 30)];
 
 /// The same on a real target, where each takes as long as the trace.
 const REAL_MEMORY: [ByteCount; 1] = [ByteCount(256 << 20)];
+
+/// As of a simulated run.
+const MAX_MEMORY: ByteCount = ByteCount(64 << 30);

@@ -1,39 +1,43 @@
 //! `foreread-lab replay --cache`: miss counts of eviction policies.
 
-use foreread_core::units::PAGE_SIZE;
 use foreread_report::{
     AxisScale, AxisUnit, ChartAxis, ChartLine, LineChart, LinePoint, ReportBlock, ReportChart,
     ReportPage, ReportSection, ReportTable,
 };
 use foreread_sim::json_rows::MissRow;
-use foreread_sim::replay::{CacheCount, CacheUnit, count_misses_in, fewest_misses};
+use foreread_sim::replay::{CacheCount, count_misses_in, fewest_misses};
 use foreread_trace::TraceReader;
 
-use super::args::ReplayArgs;
 use super::failure;
+use super::plan::{CacheMissPlan, ReplayPlan};
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::table;
 
-pub(super) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
-    let (unit, capacities) = capacities(args)?;
-    let file = super::html_file(args)?;
+pub(super) fn run(
+    plan: &ReplayPlan,
+    misses: &CacheMissPlan,
+    out: &mut Printer,
+) -> Result<(), Failure> {
+    let CacheMissPlan { policies, unit, capacities } = misses;
+    let unit = *unit;
+    let file = super::html_file(plan)?;
     let (mut rows, mut notes) = (Vec::new(), Vec::new());
-    for trace in &args.trace {
-        if !args.no_bounds {
+    for trace in &plan.traces {
+        if plan.has_bounds {
             super::check_rereadable(trace, "x MIN reads it twice; give a file, or --no-bounds")?;
         }
         let mut reader =
-            TraceReader::open(trace, args.format).map_err(|error| failure(error.into()))?;
-        let counts = count_misses_in(&mut reader, &args.cache, &capacities, unit);
+            TraceReader::open(trace, plan.format).map_err(|error| failure(error.into()))?;
+        let counts = count_misses_in(&mut reader, policies, capacities, unit);
         let counts = counts.map_err(failure)?;
         let name = trace.display().to_string();
         notes.extend(reader.notes().iter().map(|note| format!("{name}: {note}")));
-        let fewest = if args.no_bounds {
-            None
-        } else {
-            let reader = TraceReader::open(trace, args.format);
+        let fewest = if plan.has_bounds {
+            let reader = TraceReader::open(trace, plan.format);
             let reader = reader.map_err(|error| failure(error.into()))?;
-            fewest_misses(reader, &capacities, unit).map_err(failure)?
+            fewest_misses(reader, capacities, unit).map_err(failure)?
+        } else {
+            None
         };
         let fewest = |count: &CacheCount| {
             let at = capacities.iter().position(|capacity| *capacity == count.capacity)?;
@@ -41,7 +45,7 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
         };
         rows.extend(counts.iter().map(|count| MissRow::new(&name, unit, count, fewest(count))));
     }
-    if args.json {
+    if plan.json {
         out.json("replay", &rows)?;
     } else {
         table::print(out, HEADING, rows.iter().map(cells))?;
@@ -123,18 +127,6 @@ fn fewest_line(rows: &[&MissRow]) -> Option<ChartLine> {
 
 const HEADING: [&str; 8] =
     ["trace", "policy", "capacity", "unit", "uses", "misses", "miss ratio", "x MIN"];
-
-fn capacities(args: &ReplayArgs) -> Result<(CacheUnit, Vec<usize>), Failure> {
-    if !args.objects.is_empty() {
-        return Ok((CacheUnit::Object, args.objects.clone()));
-    }
-    let pages = |memory: &foreread_core::units::ByteCount| {
-        let too_much = |_| Failure::WrongUse("--memory: more than can be addressed".to_owned());
-        usize::try_from(memory.0 / PAGE_SIZE).map_err(too_much)
-    };
-    let pages: Result<Vec<usize>, Failure> = args.memory().iter().map(pages).collect();
-    Ok((CacheUnit::Page, pages?))
-}
 
 #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
 fn cells(row: &MissRow) -> [String; 8] {

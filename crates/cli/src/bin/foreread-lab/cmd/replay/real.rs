@@ -4,53 +4,48 @@
 //!
 //! docs/lab/replay.md explains the figures.
 
-mod args;
+pub(in crate::cmd::replay) mod args;
 mod figures;
 mod html;
 mod lane_reader;
-mod opened_target;
+pub(in crate::cmd::replay) mod opened_target;
 mod pages_before;
 mod play;
 mod report;
 mod schedule;
 mod targets;
 
-pub(in crate::cmd::replay) use self::args::RealArgs;
-
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use foreread_core::cache::PageCache;
-use foreread_core::sizes::Exact;
 use foreread_sim::replay::ReplayPace;
-use foreread_trace::{TraceReader, TraceSummary};
+use foreread_trace::{TraceFormat, TraceReader, TraceSummary};
 use indicatif::ProgressBar;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use self::opened_target::{HandleLimits, OpenedTarget, RunMethod};
+use self::opened_target::{HandleLimits, OpenedTarget};
 use self::pages_before::PagesBefore;
 use self::play::RealRun;
 use self::report::RealRow;
 use self::schedule::{IssueSchedule, LaneChoice};
 use self::targets::RealTargets;
-use super::args::ReplayArgs;
+use super::plan::{RealPlan, ReplayPlan};
 use super::{html_file, notes_of, summary_of};
 use foreread_cli::measure::method::AccessMethod;
 use foreread_cli::output::{Failure, Printer, cannot};
 use foreread_cli::progress::spinner;
 use foreread_cli::signals::interrupt_flag;
 
-pub(super) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
-    let methods = run_methods(args)?;
-    let file = html_file(args)?;
+pub(super) fn run(plan: &ReplayPlan, real: &RealPlan, out: &mut Printer) -> Result<(), Failure> {
+    let file = html_file(plan)?;
     let interrupted = interrupt_flag().map_err(cannot("catch signals"))?;
     let bar = spinner();
     let (mut rows, mut notes) = (Vec::new(), Vec::new());
-    for trace in &args.trace {
+    for trace in &plan.traces {
         bar.set_message(format!("{}: first pass", trace.display()));
-        let replayed = RealTrace::new(args, trace)?;
+        let replayed = RealTrace::new(plan, real, trace)?;
         notes.extend(notes_of(trace, &replayed.summary, replayed.pace));
-        let of_trace = replayed.run_all(args, &methods, (&*interrupted, &bar), &mut notes)?;
+        let of_trace = replayed.run_all(real, (&*interrupted, &bar), &mut notes)?;
         rows.extend(of_trace);
         if interrupted.load(Ordering::Relaxed) {
             break;
@@ -60,7 +55,7 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
     notes.sort();
     notes.dedup();
     let page = file.map(|file| (file, html::page(&rows, &notes)));
-    if args.json {
+    if plan.json {
         out.json("replay real", &rows)?;
     } else {
         report::print(out, &rows)?;
@@ -71,34 +66,10 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
     if interrupted.load(Ordering::Relaxed) { Err(Failure::Command(130)) } else { Ok(()) }
 }
 
-/// Each method; foreread with each memory size, policy and window.
-fn run_methods(args: &ReplayArgs) -> Result<Vec<RunMethod>, Failure> {
-    let mut all = Vec::new();
-    for method in args.real.methods() {
-        let one_is_enough = method != AccessMethod::Foreread;
-        for memory in args.memory() {
-            if memory < PageCache::MIN_BOUND || memory > PageCache::MAX_BOUND {
-                let (least, most) = (Exact(PageCache::MIN_BOUND), Exact(PageCache::MAX_BOUND));
-                return Err(Failure::WrongUse(format!("--memory: must be {least} to {most}")));
-            }
-            for (policy, max_window) in args.windows(None) {
-                args::check_policy(policy)?;
-                all.push(RunMethod { method, policy, max_window, memory });
-                if one_is_enough {
-                    break;
-                }
-            }
-            if one_is_enough {
-                break;
-            }
-        }
-    }
-    Ok(all)
-}
-
 /// A trace and its target.
 struct RealTrace<'t> {
     trace: &'t Path,
+    format: Option<TraceFormat>,
     summary: TraceSummary,
     pace: ReplayPace,
     targets: RealTargets,
@@ -108,24 +79,23 @@ struct RealTrace<'t> {
 }
 
 impl<'t> RealTrace<'t> {
-    fn new(args: &ReplayArgs, trace: &'t Path) -> Result<Self, Failure> {
-        let target = args.real.target().expect("the caller has seen that there is a target");
-        let summary = summary_of(args, trace)?;
-        let pace = args.pace(&summary);
-        let targets = RealTargets::find(target, &summary, args.real.wrap)?;
+    fn new(plan: &ReplayPlan, real: &RealPlan, trace: &'t Path) -> Result<Self, Failure> {
+        let summary = summary_of(plan, trace)?;
+        let pace = real.timing.pace(&summary);
+        let targets = RealTargets::find(&real.target, &summary, real.wraps)?;
         let is_open = matches!(pace, ReplayPace::Open { .. });
-        if args.real.workers.is_some() && !is_open {
+        if real.workers.is_some() && !is_open {
             let line = "--workers: is for an open loop; think times belong to the trace's threads";
             return Err(Failure::WrongUse(line.to_owned()));
         }
         let names_none = !summary.format.has_threads() && is_open;
         let most = u32::try_from(LANES_MAX).expect("a small number");
-        let workers = args.real.workers.or(names_none.then_some(most));
+        let workers = real.workers.or(names_none.then_some(most));
         let wanted = workers.map_or(summary.threads.len(), |workers| workers as usize);
         let reads = usize::try_from(summary.reads).unwrap_or(usize::MAX);
         let most = workers.map_or(LANES_MAX, |workers| workers as usize);
         let lanes = wanted.min(most).min(reads).max(1);
-        Ok(Self { trace, summary, pace, targets, workers, lanes })
+        Ok(Self { trace, format: plan.format, summary, pace, targets, workers, lanes })
     }
 
     fn schedule(&self, pace: ReplayPace) -> IssueSchedule {
@@ -141,8 +111,7 @@ impl<'t> RealTrace<'t> {
     /// Each method in turn; after Ctrl-C no other.
     fn run_all(
         &self,
-        args: &ReplayArgs,
-        methods: &[RunMethod],
+        real: &RealPlan,
         (interrupted, bar): (&AtomicBool, &ProgressBar),
         notes: &mut Vec<String>,
     ) -> Result<Vec<RealRow>, Failure> {
@@ -154,7 +123,7 @@ impl<'t> RealTrace<'t> {
         let before = PagesBefore::look(files);
         notes.extend(self.notes(&before));
         let mut rows = Vec::new();
-        for how in methods {
+        for how in &real.methods {
             let buffered = files.iter().find(|file| file.buffered.is_some());
             if let (AccessMethod::Direct, Some(file)) = (how.method, buffered) {
                 let (path, why) = (file.path.display(), file.buffered.unwrap_or_default());
@@ -166,11 +135,11 @@ impl<'t> RealTrace<'t> {
             let opened = opened.map_err(|error| Failure::WrongUse(error.to_string()))?;
             let run =
                 RealRun { targets: &self.targets, opened: &opened, lanes: self.lanes, interrupted };
-            if args.warm {
+            if real.is_warmed {
                 let at_once = ReplayPace::Closed { think: 0.0 };
-                run.play(self.schedule(at_once), self.reader(args)?).map_err(Failure::Check)?;
+                run.play(self.schedule(at_once), self.reader()?).map_err(Failure::Check)?;
             }
-            let figures = run.play(self.schedule(self.pace), self.reader(args)?);
+            let figures = run.play(self.schedule(self.pace), self.reader()?);
             let figures = figures.map_err(Failure::Check)?;
             drop(opened);
             before.drop_ours();
@@ -183,8 +152,8 @@ impl<'t> RealTrace<'t> {
         Ok(rows)
     }
 
-    fn reader(&self, args: &ReplayArgs) -> Result<TraceReader<'static>, Failure> {
-        let reader = TraceReader::open(self.trace, args.format);
+    fn reader(&self) -> Result<TraceReader<'static>, Failure> {
+        let reader = TraceReader::open(self.trace, self.format);
         reader.map_err(|error| Failure::WrongUse(error.to_string()))
     }
 

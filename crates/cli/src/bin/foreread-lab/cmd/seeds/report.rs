@@ -127,8 +127,8 @@ that was published in them, beside what the simulator makes of the same experime
 
     foreread-lab seeds
 
-prints the same, in some seconds and without a disk; this page is `foreread-lab seeds --markdown`. The
-scenarios are in `scenarios/`, the models of devices and what they were fitted to in
+prints the same, in some seconds and without a disk; this page is `foreread-lab seeds --markdown`.
+The scenarios are in `scenarios/`, the models of devices and what they were fitted to in
 [simulator.md](simulator.md). `==>` marks the row that the author of a table marked.
 
 Errors are of all published cells of a table, those that no target names included: what each verdict

@@ -8,7 +8,6 @@ mod html;
 
 use std::io::Write as _;
 use std::num::NonZero;
-use std::path::Path;
 
 use foreread_core::sizes::Exact;
 use foreread_files::{CommandInput, is_stdout};
@@ -17,8 +16,9 @@ use foreread_sim::rivals::RunKeeps;
 use foreread_sim::scenario::Scenario;
 
 use self::cells::{HEADING, OF_ONE_POLICY, cells};
-use super::{SimArgs, series};
-use crate::intervals::{SAME_WITH_EACH_SEED, about_means, seeds_from};
+use super::plan::SimPlan;
+use super::series;
+use crate::intervals::{SAME_WITH_EACH_SEED, about_means};
 use crate::series_file::{SeriesFile, longest_interval};
 use foreread_cli::html_file::HtmlFile;
 use foreread_cli::output::{Failure, Printer};
@@ -26,67 +26,45 @@ use foreread_cli::output_file::CommandOutputs;
 use foreread_cli::progress::spinner;
 use foreread_cli::table;
 
-pub(super) fn run(
-    args: &SimArgs,
-    path: &Path,
-    scenario: &Scenario,
-    combinations: &[Combination],
-    out: &mut Printer,
-) -> Result<(), Failure> {
-    let seeds = seeds_from(scenario.seed, args.seeds).map_err(Failure::WrongUse)?;
-    refuse_traces(args, combinations.len() * seeds.len())?;
+pub(super) fn run(plan: &SimPlan, out: &mut Printer) -> Result<(), Failure> {
+    let SimPlan { scenario, seeds, .. } = plan;
     // Before the runs: a wrong path is known before an hour has passed.
-    let inputs = [CommandInput { name: "the scenario", path }];
+    let inputs = [CommandInput { name: "the scenario", path: &plan.path }];
     let mut outputs = CommandOutputs::beside(&inputs);
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
-    let table = csv::prepare(args.csv.as_deref(), args.json, &mut outputs)?;
-    let file = SeriesFile::prepare(&args.series, args.json, &mut outputs)?;
-    let spec = args.series.spec(combinations.len() * seeds.len())?;
-    let keeps = RunKeeps { reads: !args.no_bounds, series: spec };
-    let rows = run_with_progress(scenario, combinations, &seeds, keeps);
-    if args.json {
+    let page = HtmlFile::prepare(plan.html.as_deref(), plan.json, &mut outputs)?;
+    let table = csv::prepare(plan.csv.as_deref(), plan.json, &mut outputs)?;
+    let file = SeriesFile::prepare(&plan.series, plan.json, &mut outputs)?;
+    let spec = plan.series.spec(plan.runs())?;
+    let keeps = RunKeeps { reads: plan.has_bounds, series: spec };
+    let rows = run_with_progress(plan, keeps);
+    if plan.json {
         out.json("sim comparison", &rows)?;
-    } else if !args.csv.as_deref().is_some_and(is_stdout) && !args.series.is_stdout() {
-        print(out, &rows, &seeds)?;
+    } else if !plan.csv.as_deref().is_some_and(is_stdout) && !plan.series.is_stdout() {
+        print(out, &rows, seeds)?;
     }
     out.flush()?;
     let written = table.map_or(Ok(()), |table| csv::write(table, &rows));
-    let shown = page.map_or(Ok(()), |page| page.write(html::page(&rows, &seeds)));
+    let shown = page.map_or(Ok(()), |page| page.write(html::page(&rows, seeds)));
     let over_time = file.map_or(Ok(()), |file| series::write_rows(file, scenario, &rows));
     let mut notes = Vec::new();
     if seeds.len() > 1 && rows.iter().all(ComparisonRow::is_same_with_each_seed) {
         notes.push(SAME_WITH_EACH_SEED.to_owned());
     }
     let all = rows.iter().flat_map(|row| row.runs.iter().filter_map(|run| run.series.as_ref()));
-    notes.extend(args.series.note(longest_interval(all)));
+    notes.extend(plan.series.note(longest_interval(all)));
     out.notes(&notes)?;
     written.and(shown).and(over_time).and(check(scenario, &rows))
 }
 
-fn refuse_traces(args: &SimArgs, runs: usize) -> Result<(), Failure> {
-    let given = [("--trace", &args.trace), ("--compare", &args.compare)];
-    match given.iter().find(|(_, path)| path.is_some()) {
-        Some((option, _)) => Err(Failure::WrongUse(format!(
-            "{option}: cannot record {runs} runs; give one policy, window, memory and seed"
-        ))),
-        None => Ok(()),
-    }
-}
-
-fn run_with_progress(
-    scenario: &Scenario,
-    combinations: &[Combination],
-    seeds: &[u64],
-    keeps: RunKeeps,
-) -> Vec<ComparisonRow> {
+fn run_with_progress(plan: &SimPlan, keeps: RunKeeps) -> Vec<ComparisonRow> {
     let bar = spinner();
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let all = combinations.len() * seeds.len();
+    let all = plan.runs();
     let begun = |count: usize, combination: &Combination, seed: u64| {
         let (policy, memory) = (combination.policy.name(), Exact(combination.memory));
         bar.set_message(format!("{count} of {all}: {policy}, {memory}, seed {seed}"));
     };
-    let rows = run_all(scenario, combinations, seeds, keeps, threads, &begun);
+    let rows = run_all(&plan.scenario, &plan.combinations, &plan.seeds, keeps, threads, &begun);
     bar.finish_and_clear();
     rows
 }

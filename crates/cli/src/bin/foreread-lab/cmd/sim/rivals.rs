@@ -18,8 +18,8 @@ use foreread_sim::rivals::{self, Loss, PolicySetup, Rival, RivalJob, RivalRow};
 use foreread_sim::{policy, rival_policy};
 
 use self::cells::{HEADING, SUMMARY_HEADING, cells, summary_cells};
+use crate::args::policy::{eviction_policies, simulated_policies};
 use foreread_cli::args::help::CODES_AND_UNITS;
-use foreread_cli::args::policy::{eviction_policies, simulated_policies};
 use foreread_cli::html_file::HtmlFile;
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::output_file::CommandOutputs;

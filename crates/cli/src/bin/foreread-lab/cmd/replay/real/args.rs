@@ -1,6 +1,6 @@
 //! The arguments of `foreread-lab replay --real`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -34,35 +34,30 @@ pub(in crate::cmd::replay) struct RealArgs {
 
     /// With --real: wrap reads past the end of TARGET around to its start
     #[arg(long, requires = "target")]
-    pub(super) wrap: bool,
+    pub(in crate::cmd::replay) wrap: bool,
 
     /// With --real and an open loop: replay by N threads, each taking the next read of the trace
     /// regardless of its thread [default: the threads of the trace, or 256 if it has none]
     #[arg(long, value_name = "N", requires = "target")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(super) workers: Option<u32>,
+    pub(in crate::cmd::replay) workers: Option<u32>,
 }
 
 impl RealArgs {
-    /// Returns true if a real target is read.
-    pub(in crate::cmd::replay) fn is_given(&self) -> bool {
-        self.target.is_some()
-    }
-
     /// Returns the target.
-    pub(super) fn target(&self) -> Option<&PathBuf> {
-        self.target.as_ref()
+    pub(in crate::cmd::replay) fn target(&self) -> Option<&Path> {
+        self.target.as_deref()
     }
 
     /// Returns the methods in order.
-    pub(super) fn methods(&self) -> Vec<AccessMethod> {
+    pub(in crate::cmd::replay) fn methods(&self) -> Vec<AccessMethod> {
         let all = [AccessMethod::Foreread, AccessMethod::Buffered, AccessMethod::Direct];
         if self.methods.is_empty() { all.to_vec() } else { self.methods.clone() }
     }
 }
 
 /// The simulator has more policies than the engine.
-pub(super) fn check_policy(policy: Policy) -> Result<(), Failure> {
+pub(in crate::cmd::replay) fn check_policy(policy: Policy) -> Result<(), Failure> {
     if Policy::ALL.contains(&policy) {
         return Ok(());
     }

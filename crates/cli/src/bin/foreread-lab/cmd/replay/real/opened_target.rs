@@ -21,14 +21,14 @@ use foreread_cli::measure::testbed::{open_direct, process_read_bytes};
 
 /// Access method of a run, with the settings of foreread.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RunMethod {
-    pub(super) method: AccessMethod,
+pub(in crate::cmd::replay) struct RunMethod {
+    pub(in crate::cmd::replay) method: AccessMethod,
     /// Of foreread.
-    pub(super) policy: Policy,
+    pub(in crate::cmd::replay) policy: Policy,
     /// Largest window of foreread; None: learnt.
-    pub(super) max_window: Option<ByteCount>,
+    pub(in crate::cmd::replay) max_window: Option<ByteCount>,
     /// Of foreread.
-    pub(super) memory: ByteCount,
+    pub(in crate::cmd::replay) memory: ByteCount,
 }
 
 impl RunMethod {

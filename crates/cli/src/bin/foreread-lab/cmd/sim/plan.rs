@@ -1,0 +1,50 @@
+//! Plan of `foreread-lab sim`: a scenario, and its options checked and resolved.
+
+use std::path::PathBuf;
+
+use foreread_sim::comparison::Combination;
+use foreread_sim::scenario::Scenario;
+
+use crate::series_plan::SeriesPlan;
+
+/// What is simulated, and where the figures go.
+#[derive(Debug)]
+pub(super) struct SimPlan {
+    /// File of the scenario.
+    pub(super) path: PathBuf,
+    pub(super) scenario: Scenario,
+    /// Each memory size with each policy and each of its windows.
+    pub(super) combinations: Vec<Combination>,
+    /// Each combination is run with each.
+    pub(super) seeds: Vec<u64>,
+    /// Returns the offline optima of combinations, too.
+    pub(super) has_bounds: bool,
+    pub(super) record: RecordPlan,
+    pub(super) html: Option<PathBuf>,
+    pub(super) csv: Option<PathBuf>,
+    pub(super) series: SeriesPlan,
+    pub(super) json: bool,
+}
+
+impl SimPlan {
+    /// Returns the number of runs.
+    pub(super) fn runs(&self) -> usize {
+        self.combinations.len() * self.seeds.len()
+    }
+
+    /// Returns true if the result is a table with a row per combination, not the report of a run.
+    pub(super) fn is_comparison(&self) -> bool {
+        self.runs() > 1 || self.csv.is_some()
+    }
+}
+
+/// Events of the one run.
+#[derive(Debug)]
+pub(super) enum RecordPlan {
+    /// Only their hash is kept.
+    Hash,
+    /// They are written to a file.
+    Write(PathBuf),
+    /// They are compared with those in a file.
+    Compare(PathBuf),
+}
