@@ -2,7 +2,7 @@
 //!
 //! In:    paths, settings.
 //! Out:   files, counters, the trace and the log of the core.
-//! Never: a call that needs the driver in a forked child; it returns [`ForkedError`].
+//! Never: a call that needs the driver in a forked child; it returns [`EngineError::Forked`].
 
 use std::path::Path;
 use std::sync::Arc;

@@ -50,9 +50,9 @@ impl ReadStream {
     ///
     /// # Errors
     ///
-    /// [`ReadErrorKind::PinLimit`] if a quarter of the memory is pinned already: drop some pinned
-    /// pages, copy with [`Self::read_at`], or give the engine more memory. Otherwise as
-    /// [`Self::read_at`].
+    /// [`PinLimit`](crate::ReadErrorKind::PinLimit) if a quarter of the memory is pinned already:
+    /// drop some pinned pages, copy with [`Self::read_at`], or give the engine more memory.
+    /// Otherwise as [`Self::read_at`].
     #[inline]
     pub fn pin(&self, offset: u64) -> Result<PageGuard<'_>, ReadError> {
         let file = &*self.handle.file;

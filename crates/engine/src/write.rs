@@ -22,9 +22,7 @@ use foreread_core::path::{IoPath, WriteMode};
 use foreread_core::units::ByteCount;
 
 use crate::backend::EXTENTS_MAX;
-use crate::error::{
-    EngineError, ForkedError, ReadError, ReadErrorKind, WriteError, WriteErrorKind,
-};
+use crate::error::{ForkedError, ReadError, ReadErrorKind, WriteError, WriteErrorKind};
 use crate::file::File;
 use crate::handle::Handle;
 
@@ -177,59 +175,10 @@ impl File {
     /// cache, or the kernel failed to flush its page cache (for a
     /// [buffered](File::direct_io_unavailable) file), the bytes still in memory are written once
     /// more, and a later flush can succeed. If some of them are no longer in memory, the error is
-    /// [`WriteErrorKind::Lost`], which each later flush repeats until [`Self::accept_lost`], or
-    /// until the file is opened again.
+    /// [`WriteErrorKind::Lost`], which each later flush repeats until the loss is
+    /// [accepted](crate::LostWrites::accept), or until the file is opened again.
     pub fn sync_data(&self) -> Result<(), WriteError> {
         self.handle().sync(false)
-    }
-
-    /// Accepts the loss of acknowledged writes, after [`Self::sync_data`] has returned
-    /// [`WriteErrorKind::Lost`]: later flushes cover only the writes that follow. Before this call,
-    /// rewrite or restore the data worth keeping. Does nothing if no write was lost.
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let file = foreread::Engine::builder().build()?.create("/var/lib/db/table")?;
-    /// if file.sync_data().is_err() && file.has_lost()? {
-    ///     // What has to be kept is written again from the program's own copy.
-    ///     file.write_all_at(b"again", 0)?;
-    ///     file.accept_lost()?;
-    ///     file.sync_data()?;
-    /// }
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// In a child process after `fork`, which does not own the engine.
-    pub fn accept_lost(&self) -> Result<(), WriteError> {
-        let (handle, file) = (self.handle(), &self.handle().file);
-        let mut driver = file.engine.drive().map_err(|forked| handle.forked(forked))?;
-        driver.path.accept_lost(file.id);
-        Ok(())
-    }
-
-    /// Returns whether acknowledged writes were lost and [`Self::accept_lost`] was not called yet:
-    /// until then each flush returns [`WriteErrorKind::Lost`].
-    ///
-    /// # Errors
-    ///
-    /// In a forked child.
-    pub fn has_lost(&self) -> Result<bool, EngineError> {
-        let file = &self.handle().file;
-        Ok(file.engine.drive()?.path.lost(file.id).is_some())
-    }
-
-    /// Returns the number of times that the file has lost writes since it was opened, accepted or
-    /// not. A program that keeps an index of its writes compares this number with an earlier one,
-    /// and so detects a loss even if another handle has accepted it since.
-    ///
-    /// # Errors
-    ///
-    /// In a forked child.
-    pub fn losses(&self) -> Result<u64, EngineError> {
-        let file = &self.handle().file;
-        Ok(file.engine.drive()?.path.losses(file.id))
     }
 
     /// Returns the data (true) and holes (false) of the file in this range, in order and without

@@ -228,11 +228,11 @@ impl BitsFile for File {
 
 impl LossyFile for File {
     fn losses(&self) -> io::Result<u64> {
-        Self::losses(self).map_err(io::Error::other)
+        Ok(self.lost_writes().count()?)
     }
 
     fn accept_lost(&self) -> io::Result<()> {
-        Ok(Self::accept_lost(self)?)
+        Ok(self.lost_writes().accept()?)
     }
 }
 

@@ -67,7 +67,7 @@ pub enum WriteErrorKind {
     },
     /// A device flush failed, now or earlier, and acknowledged writes that the device may have
     /// dropped are no longer in memory. Every flush of the file fails with this error until
-    /// [`File::accept_lost`](crate::File::accept_lost) is called.
+    /// [`LostWrites::accept`](crate::LostWrites::accept) is called.
     Lost {
         /// Error from the system.
         source: io::Error,

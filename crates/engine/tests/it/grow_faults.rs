@@ -83,8 +83,11 @@ fn a_failed_append_that_cannot_be_cut_off_is_a_loss() {
         bench.faults.clear();
         is_lost(bench.file.sync_data());
         is_lost(bench.file.sync_data());
-        assert_eq!((bench.file.has_lost().ok(), bench.file.losses().ok()), (Some(true), Some(1)));
-        bench.file.accept_lost().expect("no fork");
+        assert_eq!(
+            (bench.file.lost_writes().is_pending().ok(), bench.file.lost_writes().count().ok()),
+            (Some(true), Some(1))
+        );
+        bench.file.lost_writes().accept().expect("no fork");
         bench.file.sync_data().expect("the device takes it, and the loss is accepted");
 
         let bytes = fs::read(&bench.path).expect("it is there");

@@ -56,9 +56,9 @@ impl Books {
     /// What the owner does when a flush says that writes are lost.
     fn accept_lost(&self, file: &File) {
         let _accepting = self.accepting.lock().expect("a writer that panics ends the test");
-        if file.has_lost().unwrap() {
+        if file.lost_writes().is_pending().unwrap() {
             self.losses.fetch_add(1, Ordering::SeqCst);
-            file.accept_lost().expect("not forked");
+            file.lost_writes().accept().expect("not forked");
             self.losses.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -199,7 +199,10 @@ fn run(blocks: usize, is_never_evicted: bool) -> Arc<Books> {
     });
     device.fail_flushes(0, 0);
     if file.sync_data().is_err() {
-        assert!(!is_never_evicted || !file.has_lost().unwrap(), "all was in memory");
+        assert!(
+            !is_never_evicted || !file.lost_writes().is_pending().unwrap(),
+            "all was in memory"
+        );
         books.accept_lost(&file);
     }
     file.sync_data().expect("the device is fine, and what was lost is accepted");

@@ -177,7 +177,7 @@ fn pages_in_memory_are_written_again_after_a_device_flush_that_failed() {
             assert_eq!(bench.engine.counters().unwrap().path.device_write_pages, 8);
             assert_eq!(bench.engine.counters().unwrap().path.flush_failures, 1);
             assert!((0..4).all(|page| bench.on_disk(page) == 1));
-            assert!(!bench.file.has_lost().unwrap());
+            assert!(!bench.file.lost_writes().is_pending().unwrap());
         }
     });
 }
@@ -250,14 +250,14 @@ fn writes_that_are_in_memory_no_more_are_lost_until_the_owner_accepts_that() {
                 let text = error.to_string();
                 assert!(text.contains("may be lost") && text.contains("accept"), "{text}");
                 assert_eq!(errno(Err(error)), Some(libc::EIO));
-                assert!(bench.file.has_lost().unwrap());
+                assert!(bench.file.lost_writes().is_pending().unwrap());
             }
             bench.write(20..21, 5).expect("room");
             assert!(bench.file.sync_data().is_err(), "of the others nothing is known");
             assert_eq!(bench.on_disk(20), 5, "and this is on the device all the same");
-            bench.file.accept_lost().expect("not forked");
+            bench.file.lost_writes().accept().expect("not forked");
             assert_eq!(errno(bench.file.sync_data()), None);
-            assert!(!bench.file.has_lost().unwrap());
+            assert!(!bench.file.lost_writes().is_pending().unwrap());
         }
     });
 }

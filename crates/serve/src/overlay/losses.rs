@@ -25,9 +25,10 @@ pub(super) trait LossyFile {
 pub struct OverlayLosses(pub(super) Losses<File>);
 
 impl OverlayLosses {
-    /// Accepts that acknowledged writes are lost, as [`File::accept_lost`] does: flushes may
-    /// succeed again. A block that was written for the first time and never flushed reads as the
-    /// base has it, unless it was written again after a flush reported the loss.
+    /// Accepts that acknowledged writes are lost, as
+    /// [`LostWrites::accept`](foreread::LostWrites::accept) does: flushes may succeed again. A
+    /// block that was written for the first time and never flushed reads as the base has it, unless
+    /// it was written again after a flush reported the loss.
     ///
     /// # Errors
     ///

@@ -179,7 +179,7 @@ fn blocks_that_are_lost_before_their_first_flush_revert_to_the_base() {
         overlay.zero(3 * BLOCK..4 * BLOCK, false).unwrap();
         faults.inject_syncs(0..1, Mishap::Errno(5));
         overlay.written_file().sync_data().unwrap_err();
-        assert!(overlay.written_file().has_lost().unwrap(), "the zeroes are lost");
+        assert!(overlay.written_file().lost_writes().is_pending().unwrap(), "the zeroes are lost");
         let mut model = base();
         model[9 * BLOCK_BYTES..10 * BLOCK_BYTES].fill(5);
         if is_accepted_first {
@@ -212,7 +212,7 @@ fn a_loss_that_was_accepted_of_the_file_fails_the_next_flush_of_the_overlay() {
     overlay.zero(3 * BLOCK..4 * BLOCK, false).unwrap();
     faults.inject_syncs(0..1, Mishap::Errno(5));
     overlay.written_file().sync_data().unwrap_err();
-    overlay.written_file().accept_lost().unwrap();
+    overlay.written_file().lost_writes().accept().unwrap();
     overlay.flush().unwrap_err();
     assert!(contents(&overlay) == base() && lab.after_crash() == base());
     overlay.flush().unwrap();

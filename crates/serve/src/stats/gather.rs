@@ -135,7 +135,7 @@ impl ServerStats {
                 flushes: path.flushes,
                 flush_failures: path.flush_failures,
                 rewritten: path.pages_rewritten,
-                lost: file.has_lost()?,
+                lost: file.lost_writes().is_pending()?,
             },
             device: DeviceStats::of(&path, file.device().state()?),
             store: about.store,

@@ -62,7 +62,7 @@ impl Served {
             engine: &self.engine,
         };
         let mut stats = ServerStats::gather(about, &self.file, meter.counters())?;
-        stats.writes.lost = self.written.has_lost()?;
+        stats.writes.lost = self.written.lost_writes().is_pending()?;
         Ok(stats)
     }
 
@@ -75,7 +75,7 @@ impl Served {
         };
         let engine = self.engine.settings()?.into_iter().map(|one| of("engine", one));
         let scheduler = self.file.device().scheduler_settings()?.into_iter();
-        let lost = if self.written.has_lost()? { "reported" } else { "none" };
+        let lost = if self.written.lost_writes().is_pending()? { "reported" } else { "none" };
         let file = std::iter::once((LOST_WRITES, lost.to_owned()));
         Ok(engine
             .chain(scheduler.map(|one| of("scheduler", one)))
@@ -109,7 +109,7 @@ impl Served {
         }
         match &self.losses {
             Some(losses) => losses.accept().map_err(|error| error.to_string()),
-            None => self.written.accept_lost().map_err(|error| error.to_string()),
+            None => self.written.lost_writes().accept().map_err(|error| error.to_string()),
         }
     }
 }
