@@ -40,11 +40,34 @@ pub struct RememberArgs {
 }
 
 impl RememberArgs {
-    fn directory(&self) -> Option<PathBuf> {
-        if self.no_remember {
-            return None;
+    /// Resolves the options.
+    pub fn resolve(self) -> DeviceMemory {
+        match self.remember {
+            _ if self.no_remember => DeviceMemory::Off,
+            Some(directory) => DeviceMemory::Given(directory),
+            None => DeviceMemory::Default,
         }
-        Some(self.remember.clone().unwrap_or_else(default_directory))
+    }
+}
+
+/// Directory for what is learnt about devices.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum DeviceMemory {
+    /// Nothing is loaded or stored.
+    Off,
+    /// The system's directory; without permission to write there, nothing is stored.
+    Default,
+    /// A directory of the user's choice.
+    Given(PathBuf),
+}
+
+impl DeviceMemory {
+    fn directory(&self) -> Option<PathBuf> {
+        match self {
+            Self::Off => None,
+            Self::Default => Some(default_directory()),
+            Self::Given(directory) => Some(directory.clone()),
+        }
     }
 
     /// Makes the engine remember devices, unless disabled.
@@ -58,19 +81,19 @@ impl RememberArgs {
     /// Adds the device name of `target` to the options, unless disabled.
     pub fn name(&self, target: &Path, options: OpenOptions) -> OpenOptions {
         // Stores are named by their URL.
-        let is_unnamed = self.no_remember || url_of(target).is_some();
+        let is_unnamed = *self == Self::Off || url_of(target).is_some();
         if is_unnamed { options } else { with_device_name(target, options) }
     }
 
     /// Reports an unusable record, and saves records until the returned saver is dropped.
     pub fn keep(&self, engine: &Engine, file: Option<&File>) -> io::Result<LearntSaver> {
         let record = file.map(|file| file.device().record());
-        if self.no_remember {
+        if *self == Self::Off {
             return Ok(LearntSaver { stop: None, over: None });
         }
         let (stop, stopped) = channel::<()>();
         let (ended, over) = channel::<()>();
-        let (engine, is_asked_for) = (engine.clone(), self.remember.is_some());
+        let (engine, is_asked_for) = (engine.clone(), matches!(self, Self::Given(_)));
         // A record that cannot be read is not written either: one line is enough.
         let ignored = record.filter(|record| matches!(record, DeviceRecord::Ignored { .. }));
         let mut has_warned = ignored.is_some();
@@ -126,7 +149,7 @@ impl Drop for LearntSaver {
 
 /// Adds the device name of `target` to the options. Learning starts at the window set by `tune
 /// --remember`, if any.
-pub(crate) fn with_device_name(target: &Path, options: OpenOptions) -> OpenOptions {
+fn with_device_name(target: &Path, options: OpenOptions) -> OpenOptions {
     let sys = SystemRoot::here();
     let device = device_at(target).ok().and_then(|(number, _)| {
         let pair = (rustix::fs::major(number), rustix::fs::minor(number));

@@ -15,43 +15,66 @@ use foreread_core::sizes;
 use foreread_core::units::ByteCount;
 use foreread_ext4::{BlockSource, Error, Ext4, Journal};
 
-use self::byte_range::ByteRangeFlags;
+use self::byte_range::RangeChoice;
 use crate::args::max_window::MaxWindow;
 use crate::output::Failure;
-use crate::store::{self, StoreArgs};
+use crate::store::{self, StoreAccess, StoreArgs};
 
 /// Cache size, enough for the metadata of millions of files and for any window.
 const MEMORY: u64 = 64 << 20;
 
 /// Arguments shared by `ls`, `cat`, `stat` and `mount`.
 #[derive(Debug, Args)]
-pub struct ImageTarget {
+pub struct ImageArgs {
     /// Image of an ext2, ext3 or ext4 file system, a block device with one, or the URL of an object
     /// with one (s3://bucket/key, gs://, az://, https://)
     #[arg(value_parser = store::target())]
-    pub target: PathBuf,
+    target: PathBuf,
 
     /// Read an image that needs journal recovery, without replaying the journal
     ///
     /// The data may be stale or inconsistent; the image is never written to. Without this flag,
     /// such an image is refused: it is mounted elsewhere, or was not unmounted.
     #[arg(long)]
-    pub ignore_journal: bool,
+    ignore_journal: bool,
 
     /// Offset of the file system in TARGET, in bytes (or with K, M, G), for a file system inside a
     /// larger file
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse, conflicts_with = "partition")]
-    pub offset: Option<ByteCount>,
+    offset: Option<ByteCount>,
 
     /// Read partition N of TARGET, a whole disk with an MBR or GPT
     ///
     /// Partitions have the kernel's numbers; logical ones start at 5. Without this flag, a whole
     /// disk is refused with a list of its partitions.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub partition: Option<u32>,
+    partition: Option<u32>,
 
     #[command(flatten)]
-    pub store: StoreArgs,
+    store: StoreArgs,
+}
+
+impl ImageArgs {
+    /// Resolves the options.
+    pub fn resolve(&self) -> ImageTarget {
+        ImageTarget {
+            target: self.target.clone(),
+            journal: if self.ignore_journal { Journal::Ignore } else { Journal::Refuse },
+            range: RangeChoice::new(self.offset, self.partition),
+            store: self.store.access(),
+        }
+    }
+}
+
+/// Image to read, and the part of its file or object that it is in.
+#[derive(Debug)]
+pub struct ImageTarget {
+    /// File, block device, or URL of an object.
+    pub target: PathBuf,
+    /// Treatment of an image that needs journal recovery.
+    pub journal: Journal,
+    pub range: RangeChoice,
+    pub store: StoreAccess,
 }
 
 impl ImageTarget {
@@ -62,24 +85,20 @@ impl ImageTarget {
             builder = window.give(builder);
         }
         let engine = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
-        let file = store::open(&engine, &self.target, &OpenOptions::new(), &self.store)?;
+        let file = store::open(&engine, &self.target, &OpenOptions::new(), self.store)?;
         let Range { start, end } = self.image_range(&file)?;
         let image = Image { start, size: end - start, ..Image::whole(&file) };
-        let journal = if self.ignore_journal { Journal::Ignore } else { Journal::Refuse };
-        Ext4::open(image, journal).map_err(|error| Failure::WrongUse(self.says(&error)))
+        Ext4::open(image, self.journal).map_err(|error| Failure::WrongUse(self.says(&error)))
     }
 
     /// Returns the bytes of the file that are the image, by --offset and --partition.
     pub fn image_range(&self, file: &foreread::File) -> Result<Range<u64>, Failure> {
-        let Self { target, offset, partition, .. } = self;
-        let flags = ByteRangeFlags { target, offset: *offset, partition: *partition };
-        flags.choose(&Image::whole(file))
+        self.range.choose(&self.target, &Image::whole(file))
     }
 
     /// Refuses --offset and --partition where TARGET is not read as an image.
     pub fn refuse_image_range(&self) -> Result<(), Failure> {
-        let offset = self.offset.map(|_| "--offset");
-        let Some(flag) = offset.or(self.partition.map(|_| "--partition")) else { return Ok(()) };
+        let Some(flag) = self.range.flag() else { return Ok(()) };
         let target = self.target.display();
         Err(Failure::WrongUse(format!("{target}: {flag} is for images, with a <PATH> in them")))
     }

@@ -9,49 +9,40 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use foreread::{Engine, OpenOptions};
 #[cfg(feature = "objects")]
 use foreread_object::StoreOptions;
 
-use crate::args::duration::duration;
 use crate::output::Failure;
 
+mod args;
 mod asked;
 #[cfg(feature = "objects")]
 mod opened;
+#[cfg(feature = "objects")]
 mod prices;
 
+pub use args::{StoreArgs, StoreLimitArgs};
 pub(crate) use asked::say_cost;
 pub use asked::{StoreAsked, asked_so_far, money, set_said};
-pub use prices::PriceArgs;
+#[cfg(feature = "objects")]
+pub use prices::{cost, prices_of_environment};
 
 #[cfg(feature = "objects")]
 pub use opened::{
     StoreClient, device_name, device_name_of, is_prefix, modified, modified_text, refuses,
 };
 
-/// Options for requests to object stores.
-#[derive(Clone, Debug, Args)]
-pub struct StoreArgs {
-    /// If TARGET is a URL: time limit of a request, with all retries
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
-    pub deadline: Duration,
-
-    /// If TARGET is a URL: never hedge a late request with a second one (by default at most 2 %
-    /// extra requests)
-    #[arg(long)]
-    pub(crate) no_hedge: bool,
-
-    /// If TARGET is a URL: largest number of requests in flight to its server, each on its own
-    /// connection (1 to 64)
-    #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX,
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
-    pub(crate) store_connections: u32,
-
-    #[command(flatten)]
-    pub prices: PriceArgs,
+/// Access to object stores.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct StoreAccess {
+    /// Time limit of a request, with all retries.
+    deadline: Duration,
+    /// True if a late request is sent a second time.
+    hedge: bool,
+    /// Largest number of requests in flight to one server.
+    connections: u32,
 }
 
 /// Returns the parser of TARGET: a path or a URL. `file:///path` is a path.
@@ -77,7 +68,7 @@ pub fn open(
     engine: &Engine,
     target: &Path,
     options: &OpenOptions,
-    store: &StoreArgs,
+    store: StoreAccess,
 ) -> Result<foreread::File, Failure> {
     match url_of(target) {
         Some(url) => store.client()?.open_file(engine, url, options).map_err(Failure::WrongUse),
@@ -88,25 +79,24 @@ pub fn open(
     }
 }
 
-impl Default for StoreArgs {
+impl Default for StoreAccess {
     fn default() -> Self {
-        let (deadline, store_connections) = (DEADLINE, CONNECTIONS_MAX);
-        Self { deadline, no_hedge: false, store_connections, prices: PriceArgs::default() }
+        Self { deadline: DEADLINE, hedge: true, connections: CONNECTIONS_MAX }
     }
 }
 
-impl StoreArgs {
+impl StoreAccess {
     /// Creates a client for all stores.
     #[cfg(feature = "objects")]
-    pub fn client(&self) -> Result<StoreClient, Failure> {
-        let Self { deadline, no_hedge, store_connections: connections, prices } = *self;
-        let hedge = !no_hedge;
+    pub fn client(self) -> Result<StoreClient, Failure> {
+        let Self { deadline, hedge, connections } = self;
         let options = StoreOptions { deadline, hedge, connections, ..StoreOptions::default() };
-        Ok(StoreClient::new(options, prices))
+        Ok(StoreClient::new(options, prices_of_environment()?))
     }
 
+    /// Refuses: this program was built without stores.
     #[cfg(not(feature = "objects"))]
-    pub fn client(&self) -> Result<StoreClient, Failure> {
+    pub fn client(self) -> Result<StoreClient, Failure> {
         let line = "this foreread was built without stores; build it with the cargo feature \
                     'objects'";
         Err(Failure::WrongUse(line.to_owned()))
@@ -116,7 +106,7 @@ impl StoreArgs {
 /// Returns the name under which the store of a URL is remembered.
 #[cfg(not(feature = "objects"))]
 pub fn device_name_of(_: &str) -> Result<String, Failure> {
-    match StoreArgs::default().client()? {}
+    match StoreAccess::default().client()? {}
 }
 
 /// There is none.

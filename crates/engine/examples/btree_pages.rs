@@ -6,7 +6,7 @@
 
 use std::io::{self, Write as _};
 
-use foreread::{Engine, File, PageRef, ReadError};
+use foreread::{Engine, File, PageRef, ReadError, ReadErrorKind};
 
 const PAGE: usize = 4096;
 const HEAD: usize = 16;
@@ -113,7 +113,7 @@ impl Node {
         let offset = page.checked_mul(PAGE as u64).ok_or_else(damaged)?;
         let node = match file.pin(offset) {
             Ok(page) => Self::Pinned(page),
-            Err(ReadError::PinLimit { .. }) => {
+            Err(ReadError { kind: ReadErrorKind::PinLimit { .. }, .. }) => {
                 let mut copy = vec![0; PAGE];
                 let len = file.read_at(&mut copy, offset)?;
                 copy.truncate(len);

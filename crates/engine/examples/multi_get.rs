@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use foreread::lab::Delay;
-use foreread::{Advice, Engine, File, OpenOptions, ReadError};
+use foreread::{Advice, Engine, File, OpenOptions, ReadError, ReadErrorKind};
 
 const BLOCK: u64 = 4096;
 const ROW: usize = 64;
@@ -193,7 +193,8 @@ fn learn(file: &File, parallel: u32, random: &mut u64) -> Result<(), ReadError> 
             file.read_at(&mut buffer[..4096], page)?;
         }
     }
-    file.dont_need(0..TABLE).map_err(|_| ReadError::Forked { path: "table".into() })
+    let forked = |_| ReadError { path: "table".into(), kind: ReadErrorKind::Forked };
+    file.dont_need(0..TABLE).map_err(forked)
 }
 
 fn ranges(random: &mut u64, are_clustered: bool) -> Vec<std::ops::Range<u64>> {

@@ -299,7 +299,7 @@ fn open_direct(path: &Path, options: &OpenOptions) -> Result<DirectOpen, OpenErr
     let why = match open(OFlags::DIRECT) {
         Ok(file) => match needed_alignment(&file) {
             Some(0) => NO_DIRECT,
-            Some(align) if align > PAGE_SIZE => "O_DIRECT wants larger blocks than a page here",
+            Some(align) if align > PAGE_SIZE => "its O_DIRECT needs larger blocks than a page",
             Some(_) | None if file.metadata().is_ok_and(|now| now.len() > MAX_DIRECT_BYTES) => {
                 "its last page ends behind the last offset of the system"
             }

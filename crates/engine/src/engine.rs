@@ -12,7 +12,7 @@ use foreread_core::sched::Submitter;
 use crate::OpenOptions;
 use crate::counters::Counters;
 use crate::engine_state::EngineState;
-use crate::error::{ForkedError, OpenError, SettingError};
+use crate::error::{EngineError, OpenError, SettingError};
 use crate::file::File;
 use crate::open_files::OpenFiles;
 use crate::ring::RingKind;
@@ -117,7 +117,7 @@ impl Engine {
     ///
     /// If a thread has panicked while driving the engine, which leaves the cache in an unknown
     /// state. Every call that needs the driver then panics.
-    pub fn counters(&self) -> Result<Counters, ForkedError> {
+    pub fn counters(&self) -> Result<Counters, EngineError> {
         let driver = self.state.drive()?;
         Ok(Counters {
             hits: self.state.hits.sum(),
@@ -144,7 +144,7 @@ impl Engine {
     /// # Errors
     ///
     /// In a forked child.
-    pub fn max_window(&self) -> Result<u64, ForkedError> {
+    pub fn max_window(&self) -> Result<u64, EngineError> {
         Ok(self.state.drive()?.path.max_window().bytes().0)
     }
 
@@ -217,7 +217,7 @@ impl Engine {
     /// # Errors
     ///
     /// In a forked child.
-    pub fn settings(&self) -> Result<Vec<(&'static str, String)>, ForkedError> {
+    pub fn settings(&self) -> Result<Vec<(&'static str, String)>, EngineError> {
         Ok(self.state.drive()?.path.settings())
     }
 
@@ -249,7 +249,7 @@ impl Engine {
     ///
     /// In a forked child.
     #[doc(hidden)]
-    pub fn frames(&self) -> Result<(u64, u64), ForkedError> {
+    pub fn frames(&self) -> Result<(u64, u64), EngineError> {
         let mut driver = self.state.drive()?;
         driver.take_events();
         driver.reap_unless_led();

@@ -10,9 +10,9 @@ mod read;
 mod setting;
 mod write;
 
-pub(crate) use engine::is_out_of_descriptors;
-pub use engine::{EngineError, ForkedError};
+pub use engine::EngineError;
+pub(crate) use engine::{ForkedError, is_out_of_descriptors};
 pub use open::{OpenError, OpenErrorKind};
-pub use read::ReadError;
+pub use read::{ReadError, ReadErrorKind};
 pub use setting::SettingError;
-pub use write::WriteError;
+pub use write::{WriteError, WriteErrorKind};

@@ -15,7 +15,7 @@ use crate::advice::{Advice, Advised};
 use crate::backend::{Backend, Created};
 use crate::driver_mailbox::DriverMailbox;
 use crate::engine_state::EngineState;
-use crate::error::{ForkedError, OpenError, OpenErrorKind, ReadError};
+use crate::error::{EngineError, ForkedError, OpenError, OpenErrorKind, ReadError};
 use crate::file_state::FileState;
 use crate::handle::Handle;
 use crate::id_hasher::IdHasher;
@@ -205,8 +205,8 @@ impl File {
     /// # Errors
     ///
     /// In a forked child.
-    pub fn dont_need(&self, range: Range<u64>) -> Result<(), ForkedError> {
-        self.handle.file.dont_need(&range)
+    pub fn dont_need(&self, range: Range<u64>) -> Result<(), EngineError> {
+        Ok(self.handle.file.dont_need(&range)?)
     }
 
     /// Updates the cached length from the system, for a file that has grown or shrunk, and returns
@@ -242,8 +242,8 @@ impl File {
     /// # Errors
     ///
     /// In a forked child.
-    pub fn invalidate(&self, range: Range<u64>) -> Result<(), ForkedError> {
-        self.handle.file.invalidate(&range)
+    pub fn invalidate(&self, range: Range<u64>) -> Result<(), EngineError> {
+        Ok(self.handle.file.invalidate(&range)?)
     }
 
     /// Returns the cached length in bytes; [`Self::refresh`] updates it.

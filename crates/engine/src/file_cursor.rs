@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 
 use foreread_core::units::ByteCount;
 
-use crate::error::ReadError;
+use crate::error::{ReadError, ReadErrorKind};
 use crate::file::File;
 use crate::page_ref::PageRef;
 use crate::pool::PAGE;
@@ -125,7 +125,7 @@ impl FileCursor {
         let ReadStream { reader, handle, advised, .. } = &self.stream;
         self.lent = match reader.pin_owned(handle, advised.get(), self.pos) {
             Ok(page) => LentBytes::Pinned(page),
-            Err(ReadError::PinLimit { .. }) => self.copy_page()?,
+            Err(ReadError { kind: ReadErrorKind::PinLimit { .. }, .. }) => self.copy_page()?,
             Err(error) => return Err(error),
         };
         self.len = match &self.lent {
@@ -148,7 +148,7 @@ impl BufRead for FileCursor {
         if self.consumed == self.len {
             match self.lend() {
                 // Nothing is pinned past the end, and nothing is read.
-                Err(ReadError::PastEnd { .. }) => {}
+                Err(ReadError { kind: ReadErrorKind::PastEnd { .. }, .. }) => {}
                 lent => lent?,
             }
         }

@@ -4,7 +4,7 @@ use foreread_core::device_model::DeviceModel;
 use foreread_core::path::DeviceState;
 use foreread_core::sched::SchedulerKind;
 
-use crate::error::{ForkedError, SettingError};
+use crate::error::{EngineError, SettingError};
 use crate::file::File;
 
 impl File {
@@ -40,7 +40,7 @@ impl FileDevice<'_> {
     /// # Errors
     ///
     /// In a forked child.
-    pub fn model(&self) -> Result<Option<DeviceModel>, ForkedError> {
+    pub fn model(&self) -> Result<Option<DeviceModel>, EngineError> {
         let file = &self.file.handle().file;
         Ok(file.engine.drive()?.path.device_model(file.device))
     }
@@ -52,7 +52,7 @@ impl FileDevice<'_> {
     /// # Errors
     ///
     /// In a forked child.
-    pub fn expected_model(&self) -> Result<Option<DeviceModel>, ForkedError> {
+    pub fn expected_model(&self) -> Result<Option<DeviceModel>, EngineError> {
         let file = &self.file.handle().file;
         Ok(file.engine.drive()?.path.expected_model(file.device))
     }
@@ -72,7 +72,7 @@ impl FileDevice<'_> {
     /// # Errors
     ///
     /// In a forked child.
-    pub fn state(&self) -> Result<Option<DeviceState>, ForkedError> {
+    pub fn state(&self) -> Result<Option<DeviceState>, EngineError> {
         let file = &self.file.handle().file;
         Ok(file.engine.drive()?.path.device_state(file.device))
     }
@@ -82,7 +82,7 @@ impl FileDevice<'_> {
     /// # Errors
     ///
     /// In a forked child.
-    pub fn scheduler_settings(&self) -> Result<Vec<(&'static str, String)>, ForkedError> {
+    pub fn scheduler_settings(&self) -> Result<Vec<(&'static str, String)>, EngineError> {
         let file = &self.file.handle().file;
         Ok(file.engine.drive()?.path.scheduler_settings(file.device))
     }

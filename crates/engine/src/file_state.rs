@@ -156,7 +156,7 @@ impl FileState {
         Ok(Arc::new(file))
     }
 
-    /// Creates the state of a file that the core has opened for reading as a device of its own.
+    /// Creates the state of a file that the core has just opened, without a writer.
     fn new(
         engine: Arc<EngineState>,
         backend: Arc<Backend>,

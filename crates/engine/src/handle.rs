@@ -11,7 +11,7 @@ use foreread_core::path::WriteMode;
 
 use crate::OpenOptions;
 use crate::advice::HandleAdvice;
-use crate::error::{ForkedError, ReadError};
+use crate::error::{ForkedError, ReadError, ReadErrorKind};
 use crate::file_state::{FileState, pages_of};
 use crate::open_files::OpenFiles;
 
@@ -55,11 +55,11 @@ impl Handle {
         let file = &self.file;
         // Collected before the mutex is taken: the iterator may read through this engine.
         let ranges: Vec<_> = ranges.into_iter().collect();
-        let forked = |ForkedError| ReadError::Forked { path: self.path.clone() };
+        let forked = |ForkedError| ReadErrorKind::Forked.of(self.path.clone());
         let mut driver = file.engine.drive().map_err(forked)?;
         if let Some(errno) = driver.broken() {
             let source = io::Error::from_raw_os_error(errno);
-            return Err(ReadError::Io { path: self.path.clone(), offset: 0, source });
+            return Err(ReadErrorKind::Io { offset: 0, source }.of(self.path.clone()));
         }
         driver.take_events();
         let mut asked = 0;

@@ -11,7 +11,8 @@ pub use crate::delay::{Delay, DelayModel, ParseDelayError};
 pub use foreread_core::prefetch::Rules;
 pub use foreread_core::trace::TraceEvent;
 
-use crate::{Engine, EngineBuilder, ForkedError, OpenOptions};
+use crate::error::ForkedError;
+use crate::{Engine, EngineBuilder, EngineError, OpenOptions};
 
 impl EngineBuilder {
     /// Keeps the last `events` events for [`Engine::take_trace`].
@@ -65,7 +66,7 @@ impl Engine {
     /// # Errors
     ///
     /// In a forked child.
-    pub fn take_trace(&self) -> Result<Vec<TraceEvent>, ForkedError> {
+    pub fn take_trace(&self) -> Result<Vec<TraceEvent>, EngineError> {
         let mut driver = self.state.drive()?;
         Ok(std::iter::from_fn(|| driver.path.poll_trace()).collect())
     }
@@ -87,14 +88,14 @@ pub enum ReplayError {
     /// The first step with a different result.
     Mismatch(Box<Mismatch>),
     /// The process was forked after the engine was created.
-    Forked(ForkedError),
+    Forked,
 }
 
 impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mismatch(mismatch) => mismatch.fmt(f),
-            Self::Forked(forked) => forked.fmt(f),
+            Self::Forked => EngineError::Forked.fmt(f),
         }
     }
 }
@@ -102,7 +103,7 @@ impl fmt::Display for ReplayError {
 impl Error for ReplayError {}
 
 impl From<ForkedError> for ReplayError {
-    fn from(error: ForkedError) -> Self {
-        Self::Forked(error)
+    fn from(ForkedError: ForkedError) -> Self {
+        Self::Forked
     }
 }

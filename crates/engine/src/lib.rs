@@ -133,7 +133,8 @@ pub use completions::CompletionQueue;
 pub use counters::Counters;
 pub use engine::Engine;
 pub use error::{
-    EngineError, ForkedError, OpenError, OpenErrorKind, ReadError, SettingError, WriteError,
+    EngineError, OpenError, OpenErrorKind, ReadError, ReadErrorKind, SettingError, WriteError,
+    WriteErrorKind,
 };
 pub use extents::FileExtent;
 pub use file::File;

@@ -50,7 +50,7 @@ impl ReadStream {
     ///
     /// # Errors
     ///
-    /// [`ReadError::PinLimit`] if a quarter of the memory is pinned already: drop some pinned
+    /// [`ReadErrorKind::PinLimit`] if a quarter of the memory is pinned already: drop some pinned
     /// pages, copy with [`Self::read_at`], or give the engine more memory. Otherwise as
     /// [`Self::read_at`].
     #[inline]

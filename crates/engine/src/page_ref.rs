@@ -21,7 +21,7 @@ use crate::pool::PAGE;
 ///
 /// Pinned pages are part of the engine's memory bound: all threads together pin at most a quarter
 /// of it at a time. Beyond that a pin fails with
-/// [`ReadError::PinLimit`](crate::ReadError::PinLimit). To share one page, put it into an `Arc`, or
+/// [`ReadErrorKind::PinLimit`](crate::ReadErrorKind::PinLimit). To share one page, put it into an `Arc`, or
 /// into a `bytes::Bytes` (feature `bytes`).
 ///
 /// In a forked child the bytes are those at the time of the fork. Dropping the page there does not

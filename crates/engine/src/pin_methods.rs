@@ -26,8 +26,9 @@ impl File {
     ///
     /// # Errors
     ///
-    /// [`ReadError::PinLimit`] if a quarter of the memory is pinned already: drop a [`PageRef`],
-    /// copy with [`Self::read_at`], or give the engine more memory. Otherwise as [`Self::read_at`].
+    /// [`ReadErrorKind::PinLimit`] if a quarter of the memory is pinned already: drop a
+    /// [`PageRef`], copy with [`Self::read_at`], or give the engine more memory. Otherwise as
+    /// [`Self::read_at`].
     pub fn pin(&self, offset: u64) -> Result<PageRef, ReadError> {
         self.with_reader(|reader, handle, advised| reader.pin_owned(handle, advised, offset))
     }
@@ -46,8 +47,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// [`ReadError::PinLimit`] if these pages would bring the pinned memory above a quarter of the
-    /// total: then nothing is read or pinned. Otherwise as [`Self::read_at`].
+    /// [`ReadErrorKind::PinLimit`] if these pages would bring the pinned memory above a quarter of
+    /// the total: then nothing is read or pinned. Otherwise as [`Self::read_at`].
     pub fn pin_range(&self, range: Range<u64>) -> Result<PageRange, ReadError> {
         self.with_reader(|reader, handle, advised| reader.pin_range(handle, advised, &range))
     }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use foreread_core::path::{Fault, ReadId};
 
-use crate::error::{ForkedError, ReadError};
+use crate::error::{ForkedError, ReadError, ReadErrorKind};
 use crate::file::File;
 use crate::file_state::FileState;
 use crate::leader::NotReady;
@@ -206,7 +206,7 @@ impl ReadFuture {
             ReadFutureState::Done => panic!("a read is not polled after it has ended"),
         };
         while let ReadFutureState::Waiting(_, id) = self.state {
-            let forked = |ForkedError| ReadError::Forked { path: handle.path.clone() };
+            let forked = |ForkedError| ReadErrorKind::Forked.of(handle.path.clone());
             let mut driver = handle.file.engine.drive().map_err(forked)?;
             let Some(ready) = driver.waiting.take_ready(id) else {
                 if let Some(errno) = driver.broken() {
@@ -272,7 +272,7 @@ fn begin(
     // The background thread drives while all tasks wait.
     handle.file.engine.background.start().map_err(|source| {
         let (path, offset) = (handle.path.clone(), read.offset);
-        ReadError::Io { path, offset, source }
+        ReadErrorKind::Io { offset, source }.of(path)
     })?;
     let waiter = || Waiter::Task(context.waker().clone());
     let hit = |read: &mut _, markers: &mut _| stream.reader.hit(handle, read, to, markers);

@@ -1,6 +1,6 @@
 //! Reads that fill the whole buffer or fail.
 
-use crate::error::ReadError;
+use crate::error::{ReadError, ReadErrorKind};
 use crate::file::File;
 use crate::handle::Handle;
 use crate::stream::ReadStream;
@@ -18,7 +18,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`Self::read_at`], and [`ReadError::UnexpectedEnd`] if the file ends first. The
+    /// As [`Self::read_at`], and [`ReadErrorKind::UnexpectedEnd`] if the file ends first. The
     /// contents of `to` are then unspecified.
     pub fn read_exact_at(&self, to: &mut [u8], offset: u64) -> Result<(), ReadError> {
         let read = self.read_at(to, offset);
@@ -31,7 +31,7 @@ impl ReadStream {
     ///
     /// # Errors
     ///
-    /// As [`Self::read_at`], and [`ReadError::UnexpectedEnd`] if the file ends first. The
+    /// As [`Self::read_at`], and [`ReadErrorKind::UnexpectedEnd`] if the file ends first. The
     /// contents of `to` are then unspecified.
     pub fn read_exact_at(&self, to: &mut [u8], offset: u64) -> Result<(), ReadError> {
         let read = self.read_at(to, offset);
@@ -52,5 +52,5 @@ fn check(
         Ok(read) => offset + read as u64,
         Err(error) => return Err(error),
     };
-    Err(ReadError::UnexpectedEnd { path: handle.path.clone(), offset, wanted, len })
+    Err(ReadErrorKind::UnexpectedEnd { offset, wanted, len }.of(handle.path.clone()))
 }

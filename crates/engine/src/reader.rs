@@ -29,7 +29,7 @@ use crate::advice::Advised;
 use crate::driver_mailbox::DriverMailbox;
 use crate::driver_queue::DriverEvent;
 use crate::engine_state::EngineState;
-use crate::error::ReadError;
+use crate::error::{ReadError, ReadErrorKind};
 use crate::file_state::FileState;
 use crate::handle::Handle;
 use crate::hits::HitCount;
@@ -236,7 +236,7 @@ impl Handle {
     /// Returns the current length of the file, for a read that reaches the known end.
     pub(crate) fn len_now(&self, offset: u64) -> Result<u64, ReadError> {
         let len = self.file.refresh_if_changed();
-        let failed = |source| ReadError::Io { path: self.path.clone(), offset, source };
+        let failed = |source| ReadErrorKind::Io { offset, source }.of(self.path.clone());
         len.map(|len| len.0).map_err(failed)
     }
 
@@ -244,7 +244,7 @@ impl Handle {
     pub(crate) fn check_not_past_end(&self, offset: u64) -> Result<(), ReadError> {
         let len = self.file.len().0;
         if offset > len {
-            return Err(ReadError::PastEnd { path: self.path.clone(), offset, len });
+            return Err(ReadErrorKind::PastEnd { offset, len }.of(self.path.clone()));
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ impl Engine {
     /// If a file cannot be written, or is not foreread's; in a forked child.
     pub fn save_learnt(&self) -> io::Result<()> {
         let Some(records) = &self.state.records else { return Ok(()) };
-        records.note_all(&*self.state.drive().map_err(io::Error::other)?);
+        records.note_all(&*self.state.drive()?);
         records.save()
     }
 }

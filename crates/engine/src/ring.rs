@@ -15,12 +15,15 @@
 //! ```
 //!
 //! Two kinds: io_uring, and threads that call `preadv` and `pwritev2` where a system forbids
-//! io_uring. The choice depends on a probe, never on the kernel's version.
+//! io_uring. Such threads also make the durable writes of an io_uring. The choice depends on a
+//! probe, never on the kernel's version.
 
+mod durable;
 mod probe;
 mod threads;
 mod transfer;
 mod uring;
+mod uring_shared;
 mod vectors;
 
 #[cfg(test)]
@@ -62,7 +65,7 @@ pub(crate) struct Sleeper(SleeperImpl);
 
 #[derive(Debug)]
 enum SleeperImpl {
-    IoUring(Arc<uring::UringShared>),
+    IoUring(Arc<uring_shared::UringShared>),
     Threads(Arc<threads::WorkerShared>),
 }
 
@@ -308,9 +311,9 @@ pub(crate) fn pwrite_durable(
 const ENTRIES: u32 = 256;
 
 /// Maximum number of transfers in flight, over all devices: seven devices at their default depth
-/// and all but one of an eighth. One entry is left for a wake, so that it fits even if the kernel
-/// takes no entries.
-const TRANSFERS_MAX: usize = ENTRIES as usize - 1;
+/// and most of an eighth. One entry is left for a wake, so that it fits even if the kernel takes no
+/// entries, and one for the poll of `durable.rs`.
+const TRANSFERS_MAX: usize = ENTRIES as usize - 2;
 
 /// The contents of a hole.
 static ZEROS: [u8; PAGE] = [0; PAGE];

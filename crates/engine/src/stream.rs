@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foreread_core::sched::Submitter;
 
 use crate::advice::{Advice, Advised};
-use crate::error::{ForkedError, ReadError};
+use crate::error::{EngineError, ReadError};
 use crate::handle::Handle;
 use crate::pins::PinsInHand;
 use crate::reader::StreamReader;
@@ -82,8 +82,8 @@ impl ReadStream {
     /// # Errors
     ///
     /// In a forked child.
-    pub fn set_submitter(&self, submitter: Submitter) -> Result<(), ForkedError> {
-        self.reader.set_submitter(&self.handle.file, submitter)
+    pub fn set_submitter(&self, submitter: Submitter) -> Result<(), EngineError> {
+        Ok(self.reader.set_submitter(&self.handle.file, submitter)?)
     }
 
     /// Announces the access pattern of this stream's next reads.

@@ -38,7 +38,6 @@ const _: () = {
     is_send_and_sync::<SettingError>();
     #[cfg(feature = "lab")]
     is_send_and_sync::<lab::ReplayError>();
-    is_send_and_sync::<ForkedError>();
 
     // One reader each, with unshared state between its reads.
     is_send::<ReadStream>();

@@ -22,7 +22,9 @@ use foreread_core::path::{IoPath, WriteMode};
 use foreread_core::units::ByteCount;
 
 use crate::backend::EXTENTS_MAX;
-use crate::error::{ForkedError, ReadError, WriteError};
+use crate::error::{
+    EngineError, ForkedError, ReadError, ReadErrorKind, WriteError, WriteErrorKind,
+};
 use crate::file::File;
 use crate::handle::Handle;
 
@@ -175,14 +177,14 @@ impl File {
     /// cache, or the kernel failed to flush its page cache (for a
     /// [buffered](File::direct_io_unavailable) file), the bytes still in memory are written once
     /// more, and a later flush can succeed. If some of them are no longer in memory, the error is
-    /// [`WriteError::Lost`], which each later flush repeats until [`Self::accept_lost`], or until
-    /// the file is opened again.
+    /// [`WriteErrorKind::Lost`], which each later flush repeats until [`Self::accept_lost`], or
+    /// until the file is opened again.
     pub fn sync_data(&self) -> Result<(), WriteError> {
         self.handle().sync(false)
     }
 
     /// Accepts the loss of acknowledged writes, after [`Self::sync_data`] has returned
-    /// [`WriteError::Lost`]: later flushes cover only the writes that follow. Before this call,
+    /// [`WriteErrorKind::Lost`]: later flushes cover only the writes that follow. Before this call,
     /// rewrite or restore the data worth keeping. Does nothing if no write was lost.
     ///
     /// ```no_run
@@ -208,12 +210,12 @@ impl File {
     }
 
     /// Returns whether acknowledged writes were lost and [`Self::accept_lost`] was not called yet:
-    /// until then each flush returns [`WriteError::Lost`].
+    /// until then each flush returns [`WriteErrorKind::Lost`].
     ///
     /// # Errors
     ///
     /// In a forked child.
-    pub fn has_lost(&self) -> Result<bool, ForkedError> {
+    pub fn has_lost(&self) -> Result<bool, EngineError> {
         let file = &self.handle().file;
         Ok(file.engine.drive()?.path.lost(file.id).is_some())
     }
@@ -225,7 +227,7 @@ impl File {
     /// # Errors
     ///
     /// In a forked child.
-    pub fn losses(&self) -> Result<u64, ForkedError> {
+    pub fn losses(&self) -> Result<u64, EngineError> {
         let file = &self.handle().file;
         Ok(file.engine.drive()?.path.losses(file.id))
     }
@@ -266,16 +268,16 @@ impl File {
         let (handle, file) = (self.handle(), &self.handle().file);
         let (path, end) = (|| handle.path.clone(), range.end.min(file.len().0));
         if range.start > end {
-            return Err(ReadError::PastEnd { path: path(), offset: range.start, len: end });
+            return Err(ReadErrorKind::PastEnd { offset: range.start, len: end }.of(path()));
         }
         let offset = range.start;
-        let forked = |ForkedError| ReadError::Forked { path: path() };
+        let forked = |ForkedError| ReadErrorKind::Forked.of(path());
         if file.backend.is_writable() && file.has_dirty_pages().map_err(forked)? {
             let begin = |path: &mut IoPath, now| path.write_back(now, file.id);
             let nothing = || Ok(());
             handle
                 .run_to_end("write-back", offset, begin, &StepWork::Act(&nothing))
-                .map_err(|error| ReadError::Io { path: path(), offset, source: error.into() })?;
+                .map_err(|error| ReadErrorKind::Io { offset, source: error.into() }.of(path()))?;
         }
         if let Some(mapping) = &file.mapping {
             return Ok(mapping.extents(offset, end, max));
@@ -283,7 +285,7 @@ impl File {
         let extents = file.backend.extents(offset, end, max);
         extents.map_err(|errno| {
             let source = std::io::Error::from_raw_os_error(errno);
-            ReadError::Io { path: path(), offset, source }
+            ReadErrorKind::Io { offset, source }.of(path())
         })
     }
 
@@ -296,13 +298,13 @@ impl File {
 
 impl Handle {
     pub(crate) fn check_may_write(&self) -> Result<(), WriteError> {
-        if self.may_write { Ok(()) } else { Err(WriteError::ReadOnly { path: self.path.clone() }) }
+        if self.may_write { Ok(()) } else { Err(WriteErrorKind::ReadOnly.of(self.path.clone())) }
     }
 
     /// Checks that the handle may write anywhere, not only at the end.
     fn check_may_overwrite(&self) -> Result<(), WriteError> {
         self.check_may_write()?;
-        if self.appends { Err(WriteError::AppendOnly { path: self.path.clone() }) } else { Ok(()) }
+        if self.appends { Err(WriteErrorKind::AppendOnly.of(self.path.clone())) } else { Ok(()) }
     }
 
     /// Checks that the handle may write these `len` bytes at `offset`, and that they are in the
@@ -318,7 +320,7 @@ impl Handle {
         let (end, file_len) = (offset.checked_add(len), self.file.len().0);
         if end.is_none_or(|end| end > file_len) {
             let end = end.unwrap_or(u64::MAX);
-            return Err(WriteError::PastEnd { path: path(), end, len: file_len });
+            return Err(WriteErrorKind::PastEnd { end, len: file_len }.of(path()));
         }
         Ok(())
     }
@@ -335,7 +337,7 @@ impl Handle {
     }
 
     pub(crate) fn forked(&self, _: ForkedError) -> WriteError {
-        WriteError::Forked { path: self.path.clone() }
+        WriteErrorKind::Forked.of(self.path.clone())
     }
 }
 

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::fs;
 use std::future::Future as _;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -13,8 +13,8 @@ use std::task::{Context, Poll, Waker};
 use foreread::Submitter;
 use foreread::lab::ReplayError;
 use foreread::{
-    Engine, File, OpenError, OpenErrorKind, OpenOptions, PageRange, PageRef, ReadError, ReadStream,
-    SettingError, WriteError,
+    Engine, EngineError, File, OpenError, OpenErrorKind, OpenOptions, PageRange, PageRef,
+    ReadError, ReadErrorKind, ReadStream, SettingError, WriteError, WriteErrorKind,
 };
 use tempfile::TempDir;
 
@@ -60,15 +60,13 @@ fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
                 page == content[usize::try_from(index).unwrap() * PAGE..][..PAGE]
                     || child_fails(child)
             ),
-            Err(ReadError::Forked { .. }) if child == 0 => {}
+            Err(error) if child == 0 && error.says_forked() => {}
             Err(error) => assert!(child_fails(child), "{error}"),
         }
     }
     if child == 0 {
-        let polled = Pin::new(&mut task).poll(&mut context);
         // It once waited for a thread that the child does not have.
-        let is_error = matches!(polled, Poll::Ready(Err(ReadError::Forked { .. })));
-        assert!(is_error || child_fails(child));
+        assert!(is_forked_now(poll(&mut task)) || child_fails(child));
         drop(task);
         assert!(pinned.are_right(&content) || child_fails(child));
         drop(pinned);
@@ -77,7 +75,7 @@ fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
         let failed = calls_of_all_kinds(&engine, &file, &stream, &writer);
         if let Some((call, _)) = failed.iter().find(|(_, is_forked)| !is_forked) {
             // The harness catches what is printed, and is the parent's: tell it past that.
-            let _ = writeln!(std::io::stderr(), "{call} is no error in a forked child");
+            let _ = writeln!(io::stderr(), "{call} is no error in a forked child");
             child_fails(child);
         }
         assert!(an_engine_of_its_own_writes(&written) || child_fails(child));
@@ -142,59 +140,51 @@ fn calls_that_need_the_driver(
     stream: &ReadStream,
     writer: &File,
 ) -> Vec<(&'static str, bool)> {
-    let write = |result: Result<(), WriteError>| matches!(result, Err(WriteError::Forked { .. }));
-    let opening = |result: Result<File, OpenError>| {
-        result.is_err_and(|error| matches!(error.kind, OpenErrorKind::Forked))
-    };
-    let setting = |result| matches!(result, Err(SettingError::Forked(_)));
     let path = Path::new("/proc/self/exe");
     let (far, mut page) = (FAR, [0; PAGE]);
     let mut owned = stream.read_owned(vec![0; PAGE], far);
     let polled = owned.poll(stream, &Context::from_waker(Waker::noop()));
     let mut calls = vec![
-        ("Engine::open", opening(engine.open(path))),
-        ("Engine::counters", engine.counters().is_err()),
-        ("Engine::max_window", engine.max_window().is_err()),
-        ("Engine::set_by_name", setting(engine.set_by_name("dirty_age", "1"))),
-        ("Engine::set_weight", setting(engine.set_weight(Submitter(1), 1))),
-        ("Engine::settings", engine.settings().is_err()),
-        ("Engine::replay", matches!(engine.replay(), Err(ReplayError::Forked(_)))),
-        ("Engine::frames", engine.frames().is_err()),
-        ("Engine::take_trace", engine.take_trace().is_err()),
-        ("File::open_extents", opening(file.open_extents(1, 0, []))),
-        ("File::read_at", matches!(file.read_at(&mut page, far), Err(ReadError::Forked { .. }))),
-        ("File::pin", matches!(file.pin(far), Err(ReadError::Forked { .. }))),
-        ("File::pin_range", matches!(file.pin_range(far..far + 1), Err(ReadError::Forked { .. }))),
-        (
-            "File::will_need",
-            matches!(file.will_need(std::iter::once(0..1)), Err(ReadError::Forked { .. })),
-        ),
-        ("File::dont_need", file.dont_need(0..1).is_err()),
-        ("File::invalidate", file.invalidate(0..1).is_err()),
-        ("File::refresh", file.refresh().is_err()),
-        ("FileDevice::model", file.device().model().is_err()),
-        ("FileDevice::state", file.device().state().is_err()),
-        ("FileDevice::scheduler_settings", file.device().scheduler_settings().is_err()),
+        ("Engine::open", is_forked(engine.open(path))),
+        ("Engine::counters", is_forked(engine.counters())),
+        ("Engine::max_window", is_forked(engine.max_window())),
+        ("Engine::set_by_name", is_forked(engine.set_by_name("dirty_age", "1"))),
+        ("Engine::set_weight", is_forked(engine.set_weight(Submitter(1), 1))),
+        ("Engine::settings", is_forked(engine.settings())),
+        ("Engine::replay", is_forked(engine.replay())),
+        ("Engine::frames", is_forked(engine.frames())),
+        ("Engine::take_trace", is_forked(engine.take_trace())),
+        ("File::open_extents", is_forked(file.open_extents(1, 0, []))),
+        ("File::read_at", is_forked(file.read_at(&mut page, far))),
+        ("File::pin", is_forked(file.pin(far))),
+        ("File::pin_range", is_forked(file.pin_range(far..far + 1))),
+        ("File::will_need", is_forked(file.will_need(std::iter::once(0..1)))),
+        ("File::dont_need", is_forked(file.dont_need(0..1))),
+        ("File::invalidate", is_forked(file.invalidate(0..1))),
+        ("File::refresh", is_forked(file.refresh())),
+        ("FileDevice::model", is_forked(file.device().model())),
+        ("FileDevice::state", is_forked(file.device().state())),
+        ("FileDevice::scheduler_settings", is_forked(file.device().scheduler_settings())),
         (
             "FileDevice::set_scheduler_by_name",
-            setting(file.device().set_scheduler_by_name("read_expire", "1")),
+            is_forked(file.device().set_scheduler_by_name("read_expire", "1")),
         ),
-        ("File::write_at", write(writer.write_all_at(&[8], 0))),
-        ("File::try_write_at", write(writer.try_write_at(&[8], 0).map(drop))),
-        ("File::write_zeroes", write(writer.write_zeroes(0..PAGE as u64, true))),
-        ("File::discard", write(writer.discard(0..PAGE as u64))),
-        ("File::flush", write(writer.sync_data())),
-        ("File::set_len", write(writer.set_len(1))),
-        ("File::append", write(writer.append(&[8]).map(drop))),
-        ("File::write_at, behind the end", write(writer.write_all_at(&[8], 1 << 20))),
-        ("File::sync_all", write(writer.sync_all())),
-        ("Engine::create", opening(engine.create(path))),
-        ("File::accept_lost", write(writer.accept_lost())),
-        ("File::has_lost", writer.has_lost().is_err()),
-        ("File::extents", matches!(writer.extents(0..1), Err(ReadError::Forked { .. }))),
-        ("ReadStream::pin", matches!(stream.pin(far), Err(ReadError::Forked { .. }))),
-        ("ReadStream::set_submitter", stream.set_submitter(Submitter(1)).is_err()),
-        ("OwnedRead::poll", matches!(polled, Poll::Ready(Err(ReadError::Forked { .. })))),
+        ("File::write_at", is_forked(writer.write_all_at(&[8], 0))),
+        ("File::try_write_at", is_forked(writer.try_write_at(&[8], 0))),
+        ("File::write_zeroes", is_forked(writer.write_zeroes(0..PAGE as u64, true))),
+        ("File::discard", is_forked(writer.discard(0..PAGE as u64))),
+        ("File::flush", is_forked(writer.sync_data())),
+        ("File::set_len", is_forked(writer.set_len(1))),
+        ("File::append", is_forked(writer.append(&[8]))),
+        ("File::write_at, behind the end", is_forked(writer.write_all_at(&[8], 1 << 20))),
+        ("File::sync_all", is_forked(writer.sync_all())),
+        ("Engine::create", is_forked(engine.create(path))),
+        ("File::accept_lost", is_forked(writer.accept_lost())),
+        ("File::has_lost", is_forked(writer.has_lost())),
+        ("File::extents", is_forked(writer.extents(0..1))),
+        ("ReadStream::pin", is_forked(stream.pin(far))),
+        ("ReadStream::set_submitter", is_forked(stream.set_submitter(Submitter(1)))),
+        ("OwnedRead::poll", is_forked_now(polled)),
     ];
     calls.extend(futures_that_need_the_driver(engine, file, writer));
     calls
@@ -212,20 +202,16 @@ fn futures_that_need_the_driver(
     let write_from = poll(&mut writer.write_from([8], 0));
     let append = poll(&mut writer.append_async(&[8]));
     let append_from = poll(&mut writer.append_from([8]));
-    let ended = |polled| matches!(polled, Poll::Ready(Err(WriteError::Forked { .. })));
     vec![
-        ("File::read_into", matches!(read_into, Poll::Ready((_, Err(ReadError::Forked { .. }))))),
-        ("File::write_at_async", ended(write_at.map_ok(drop))),
-        ("File::write_all_at_async", ended(write_all_at)),
-        (
-            "File::write_from",
-            matches!(write_from, Poll::Ready((_, Err(WriteError::Forked { .. })))),
-        ),
-        ("File::sync_data_async", ended(poll(&mut writer.sync_data_async()))),
-        ("File::sync_all_async", ended(poll(&mut writer.sync_all_async()))),
-        ("File::set_len_async", ended(poll(&mut writer.set_len_async(0)))),
-        ("File::append_async", ended(append.map_ok(drop))),
-        ("File::append_from", ended(append_from.map(|(_, end)| end.map(drop)))),
+        ("File::read_into", is_forked_now(read_into.map(|(_, end)| end))),
+        ("File::write_at_async", is_forked_now(write_at)),
+        ("File::write_all_at_async", is_forked_now(write_all_at)),
+        ("File::write_from", is_forked_now(write_from.map(|(_, end)| end))),
+        ("File::sync_data_async", is_forked_now(poll(&mut writer.sync_data_async()))),
+        ("File::sync_all_async", is_forked_now(poll(&mut writer.sync_all_async()))),
+        ("File::set_len_async", is_forked_now(poll(&mut writer.set_len_async(0)))),
+        ("File::append_async", is_forked_now(append)),
+        ("File::append_from", is_forked_now(append_from.map(|(_, end)| end))),
         ("CompletionQueue::write", completes_with_an_error(engine, writer)),
     ]
 }
@@ -233,10 +219,8 @@ fn futures_that_need_the_driver(
 /// A request of a queue of completions ends at once, too.
 fn completes_with_an_error(engine: &Engine, writer: &File) -> bool {
     let (ended, queue) = (Rc::new(Cell::new(false)), engine.completion_queue());
-    let is_forked = Rc::clone(&ended);
-    queue.write(writer, [8], 0, move |_, _, result| {
-        is_forked.set(matches!(result, Err(WriteError::Forked { .. })));
-    });
+    let has_failed = Rc::clone(&ended);
+    queue.write(writer, [8], 0, move |_, _, result| has_failed.set(is_forked(result)));
     queue.run(None) == 1 && ended.get()
 }
 
@@ -255,30 +239,82 @@ impl TaskWrites {
     }
 
     fn fail(&mut self) -> bool {
-        let fails = |polled| matches!(polled, Poll::Ready(Err(WriteError::Forked { .. })));
         let [is_written, is_flushed] = self.are_over;
-        (is_written || fails(poll(&mut self.write).map(|(_, end)| end.map(drop))))
-            && (is_flushed || fails(poll(&mut self.flush)))
+        (is_written || is_forked_now(poll(&mut self.write).map(|(_, end)| end)))
+            && (is_flushed || is_forked_now(poll(&mut self.flush)))
     }
 }
 
-/// What is polled in a child waits for no thread.
 /// The calls that read many ranges.
 fn calls_for_ranges(file: &File) -> [(&'static str, bool); 3] {
     let ranges = [0..1, 399 * PAGE as u64..400 * PAGE as u64];
-    let polled = poll(&mut file.read_ranges_async(&ranges));
-    let polled = matches!(polled, Poll::Ready(Err(ReadError::Forked { .. })));
-    let is_forked = |item| matches!(item, (_, Err(ReadError::Forked { .. })));
+    let all = poll(&mut file.read_ranges_async(&ranges));
     let stream = file.read_ranges_stream(&ranges).into_iter();
     [
-        ("File::read_ranges", matches!(file.read_ranges(&ranges), Err(ReadError::Forked { .. }))),
-        ("File::read_ranges_async", polled),
-        ("File::read_ranges_stream", stream.map(is_forked).eq([true, true])),
+        ("File::read_ranges", is_forked(file.read_ranges(&ranges))),
+        ("File::read_ranges_async", is_forked_now(all)),
+        ("File::read_ranges_stream", stream.map(|(_, end)| is_forked(end)).eq([true, true])),
     ]
 }
 
+/// Polls once. What is polled in a child waits for no thread.
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// An error of a call that says when the process was forked.
+trait MayBeForked {
+    fn says_forked(&self) -> bool;
+}
+
+impl MayBeForked for EngineError {
+    fn says_forked(&self) -> bool {
+        matches!(self, Self::Forked)
+    }
+}
+
+impl MayBeForked for OpenError {
+    fn says_forked(&self) -> bool {
+        matches!(self.kind, OpenErrorKind::Forked)
+    }
+}
+
+impl MayBeForked for ReadError {
+    fn says_forked(&self) -> bool {
+        matches!(self.kind, ReadErrorKind::Forked)
+    }
+}
+
+impl MayBeForked for WriteError {
+    fn says_forked(&self) -> bool {
+        matches!(self.kind, WriteErrorKind::Forked)
+    }
+}
+
+impl MayBeForked for SettingError {
+    fn says_forked(&self) -> bool {
+        matches!(self, Self::Forked)
+    }
+}
+
+impl MayBeForked for ReplayError {
+    fn says_forked(&self) -> bool {
+        matches!(self, Self::Forked)
+    }
+}
+
+impl MayBeForked for io::Error {
+    fn says_forked(&self) -> bool {
+        self.kind() == io::ErrorKind::Unsupported
+    }
+}
+
+fn is_forked<T>(result: Result<T, impl MayBeForked>) -> bool {
+    result.is_err_and(|error| error.says_forked())
+}
+
+fn is_forked_now<T>(polled: Poll<Result<T, impl MayBeForked>>) -> bool {
+    if let Poll::Ready(result) = polled { is_forked(result) } else { false }
 }
 
 /// In the child, a failed check must not unwind into the parent's test harness.

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::slice;
 
-use foreread::{Blocking, Engine, ReadError, ReadRange, Reply, SourceIdentity};
+use foreread::{Blocking, Engine, ReadError, ReadErrorKind, ReadRange, Reply, SourceIdentity};
 
 const LEN: u64 = 1 << 20;
 
@@ -37,7 +37,7 @@ fn a_forked_child_gets_errors_and_the_parent_reads_on() {
     assert!(child >= 0);
     let far = LEN - 5000..LEN;
     if child == 0 {
-        let is_forked = |error: ReadError| matches!(error, ReadError::Forked { .. });
+        let is_forked = |error: ReadError| matches!(error.kind, ReadErrorKind::Forked);
         let read = file.read_at(&mut [0; 10], far.start);
         let is_right = read.is_err_and(is_forked)
             && file.read_ranges(slice::from_ref(&far)).is_err_and(is_forked)

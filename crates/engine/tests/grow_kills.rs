@@ -14,7 +14,7 @@ use std::env;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::{Mutex, RwLock};
 
 mod common;
@@ -28,6 +28,8 @@ use rustix::fs::{Advice, FallocateFlags};
 use rustix::io::Errno;
 use support::{Random, Watchdog};
 use tempfile::TempDir;
+
+use crate::common::Command;
 
 const THREADS: u32 = 4;
 /// Records of one child at the most.

@@ -15,7 +15,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use foreread::{Engine, IoBackend, OpenOptions, WriteError, WriteMode};
+use foreread::{Engine, IoBackend, OpenOptions, WriteErrorKind, WriteMode};
 use recorded::recorded;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::with_each_io;
@@ -51,7 +51,7 @@ fn a_file_that_may_not_be_so_long(path: &Path, io: IoBackend) {
             file.write_all_at_with(&[3; 4096], 1 << 20, WriteMode::Fua),
         ] {
             let error = refused.expect_err("beyond the limit");
-            assert!(matches!(error, WriteError::Length { .. }), "{error}");
+            assert!(matches!(error.kind, WriteErrorKind::Length { .. }), "{error}");
             assert!(error.to_string().contains("ulimit -f"), "{error}");
             assert_eq!(file.len(), 10_000);
         }

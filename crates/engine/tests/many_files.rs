@@ -14,13 +14,14 @@ mod support;
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 use allocations::allocated_bytes;
 use common::{output, scratch, skip};
 use foreread::{Engine, File};
 use support::{Random, fill, read_and_check, wait_until_idle, with_each_io};
 use tempfile::TempDir;
+
+use crate::common::Command;
 
 const TEST: &str = "ten_thousand_files_are_open_and_read_and_closed";
 

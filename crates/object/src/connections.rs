@@ -72,7 +72,7 @@ pub(crate) struct Connection {
     /// Number of the client.
     pub(crate) client: u32,
     host: Host,
-    /// Whether the request opened the connection.
+    /// True if the request opened the connection.
     is_fresh: bool,
     /// Time left until the deadline, if the request was abandoned on another connection before.
     moved: Option<Duration>,

@@ -34,13 +34,13 @@ pub struct StoreExamination {
     pub clock_ahead_s: Option<(f64, f64)>,
     /// Treatment of range requests; None if unknown.
     pub ranges: Option<RangeSupport>,
-    /// Whether the store refuses a request for another version (`If-Match`); None if unknown.
+    /// True if the store refuses a request for another version (`If-Match`); None if unknown.
     pub refuses_other_version: Option<bool>,
     /// Times to first byte of small ranges read one after the other, shortest first.
     pub first_bytes: Vec<Duration>,
     /// Cost of opening a connection, on top of the request.
     pub connection: Option<Duration>,
-    /// Whether the server closes each connection after one response.
+    /// True if the server closes each connection after one response.
     pub closes_connections: bool,
 }
 
@@ -93,7 +93,7 @@ struct Examiner {
 /// A response, if any, and its head.
 struct Answered {
     result: Result<GetResult, ObjectError>,
-    /// Whether the store refused because the version differs.
+    /// True if the store refused because the version differs.
     is_refused: bool,
     head: Option<ResponseHead>,
 }

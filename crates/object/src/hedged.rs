@@ -23,7 +23,7 @@ use crate::traffic::{Gated, StoreTraffic};
 /// Urgency of a request: whether a reader is waiting for it.
 #[derive(Debug)]
 pub(crate) struct Urgency<J> {
-    /// Whether a reader waits from the start.
+    /// True if a reader waits from the start.
     pub(crate) is_demand: bool,
     /// Completes when a reader joins the request later.
     pub(crate) joined: J,

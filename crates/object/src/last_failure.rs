@@ -14,8 +14,16 @@ use crate::error_text::{one_line, with_sources_of};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LastFailure {
     /// Shared by the copies of a request.
-    text: Arc<Mutex<Option<String>>>,
+    last: Arc<Mutex<Option<LastLine>>>,
     passing: Arc<Mutex<Option<PassingFailure>>>,
+}
+
+/// The line of the last failure.
+#[derive(Clone, Debug)]
+struct LastLine {
+    text: String,
+    /// True if the response was good and its body broke.
+    is_of_body: bool,
 }
 
 /// A transient failure: the same request may succeed later.
@@ -23,9 +31,9 @@ pub(crate) struct LastFailure {
 pub(crate) struct PassingFailure {
     /// Pause requested by the store.
     pub(crate) asked: Option<Duration>,
-    /// Whether the server sent an error unrelated to its load.
+    /// True if the server sent an error unrelated to its load.
     pub(crate) is_server_error: bool,
-    /// Whether no connection was made: no address, connection refused, or certificate refused.
+    /// True if no connection was made: no address, connection refused, or certificate refused.
     pub(crate) is_unreached: bool,
 }
 
@@ -38,7 +46,7 @@ impl LastFailure {
 
     /// Returns the record for a hedged copy: separate failures, but a shared last line.
     pub(crate) fn of_copy(&self) -> Self {
-        Self { text: Arc::clone(&self.text), passing: Arc::default() }
+        Self { last: Arc::clone(&self.last), passing: Arc::default() }
     }
 
     /// Begins an attempt.
@@ -87,12 +95,22 @@ impl LastFailure {
     }
 
     fn set(&self, text: &str) {
-        *lock(&self.text) = Some(one_line(text));
+        *lock(&self.last) = Some(LastLine { text: one_line(text), is_of_body: false });
+    }
+
+    /// Records a good response whose body broke.
+    pub(crate) fn body_broke(&self, text: &str) {
+        *lock(&self.last) = Some(LastLine { text: one_line(text), is_of_body: true });
     }
 
     /// Returns the line of the last failure, if any.
     pub(crate) fn text(&self) -> Option<String> {
-        lock(&self.text).clone()
+        lock(&self.last).as_ref().map(|last| last.text.clone())
+    }
+
+    /// Returns true if the last attempt that failed had no good response.
+    pub(crate) fn had_no_good_head(&self) -> bool {
+        lock(&self.last).as_ref().is_some_and(|last| !last.is_of_body)
     }
 }
 

@@ -17,7 +17,7 @@ pub struct Listing {
     pub names: Vec<ListedName>,
     /// Names that no request can address, such as `a//b`, sorted.
     pub unreadable: Vec<String>,
-    /// Whether the listing was cut off before its end.
+    /// True if the listing was cut off before its end.
     pub is_cut: bool,
 }
 
@@ -71,7 +71,7 @@ struct ListingProgress {
 }
 
 impl ListingProgress {
-    /// Returns whether the page advanced the listing.
+    /// Returns true if the page advanced the listing.
     fn take(&mut self, page: &PrefixPage) -> bool {
         self.empty = if page.names.is_empty() { self.empty + 1 } else { 0 };
         let is_new = page.next.as_ref().is_none_or(|token| self.tokens.insert(token.clone()));

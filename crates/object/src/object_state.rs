@@ -26,7 +26,7 @@ pub(crate) struct ObjectState {
     pub(crate) device: String,
     /// Location behind redirects, if it was found there.
     pub(crate) found_at: FoundAt,
-    /// Whether the server refuses conditions that hold. Versions are then compared by responses
+    /// True if the server refuses conditions that hold. Versions are then compared by responses
     /// alone.
     pub(crate) refuses_conditions: AtomicBool,
 }

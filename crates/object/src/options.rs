@@ -20,7 +20,7 @@ pub struct StoreOptions {
     pub first_pause: Duration,
     /// Maximum number of requests of one bucket in flight, each on its own connection; 1 to 64.
     pub connections: u32,
-    /// Whether a demand read may send a second copy of a late request. Copies add at most 2 % to
+    /// True if a demand read may send a second copy of a late request. Copies add at most 2 % to
     /// the requests.
     pub hedge: bool,
 }

@@ -37,7 +37,7 @@ pub struct Prefix {
     device: String,
     /// Common start of all of its keys: empty, or ending with `/`.
     start: String,
-    /// Whether names below it are percent-encoded in URLs.
+    /// True if names below it are percent-encoded in URLs.
     is_encoded: bool,
     options: StoreOptions,
     counted: CountedTraffic,

@@ -50,19 +50,20 @@ impl HttpService for FilteringService {
         let noted = request.extensions().get::<LastFailure>().cloned();
         let broken = request.extensions().get::<BrokenBody>().cloned();
         let answered = self.0.execute(request).await;
-        let response = answered.map_err(|error| match &noted {
+        let failed = |error| match &noted {
             Some(failure) => {
                 failure.had_no_response(&error);
                 once(SentOnce(error))
             }
             None => error,
-        })?;
+        };
+        let response = answered.map_err(failed)?;
         let is_ok = response.status().as_u16() == 200;
         if let Some(listing) = listing
             && response.status().is_success()
         {
             let (mut parts, body) = response.into_parts();
-            let page = listed(body).await?;
+            let page = listed(body).await.map_err(failed)?;
             let is_lossy = std::str::from_utf8(&page).is_err();
             let page = String::from_utf8_lossy(&page);
             let page = without_sections(page.trim_start_matches('\u{feff}'));

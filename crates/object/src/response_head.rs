@@ -13,7 +13,7 @@ use crate::http_date;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownLength(pub(crate) u64);
 
-/// Whether a response carries a modification date. `object_store` substitutes the first second of
+/// True if a response carries a modification date. `object_store` substitutes the first second of
 /// 1970 for a missing one, which is also the real date of files of reproducible builds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct StatesDate(pub(crate) bool);

@@ -21,7 +21,7 @@ pub(crate) struct ResponseHead {
     pub(crate) server: Option<String>,
     pub(crate) content_range: Option<String>,
     pub(crate) e_tag: Option<String>,
-    /// Whether the server closes the connection after this response.
+    /// True if the server closes the connection after this response.
     pub(crate) closes: bool,
 }
 

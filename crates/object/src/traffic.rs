@@ -123,12 +123,13 @@ impl Gated {
 /// Permission for one request in flight; dropping it ends the request.
 pub(crate) struct Permit {
     traffic: Arc<StoreTraffic>,
-    /// Whether the request probes a store that has refused all others.
+    /// True if the request probes a store that has refused all others.
     is_probe: bool,
 }
 
 impl TrafficState {
-    /// Starts a request, if the limit allows one more. Returns whether it is a probe.
+    /// Starts a request, and returns true if it is a probe. Returns None if the limit allows no
+    /// more.
     fn start(&mut self, most: u32, now: Nanos) -> Option<bool> {
         if self.in_flight >= most || !self.limit.start() {
             return None;

@@ -39,6 +39,14 @@ impl RangeRequest {
         let (deadline, retries) = (Deadline::of(&object.options), Retries::new(&object.options));
         Self { range, failure, deadline, attempts, retries }
     }
+
+    /// Records the error of a broken body, for the error at the deadline.
+    fn note(&self, error: ObjectError) -> ObjectError {
+        if let ObjectError::Failed { why, .. } = &error {
+            self.failure.body_broke(why);
+        }
+        error
+    }
 }
 
 /// Sends the request and streams the response into the reply, within the deadline. If a reader
@@ -63,7 +71,7 @@ pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: 
             let is_silent = reply.remaining() == range.end - range.start;
             // If the server has sent nothing, single pages would not arrive sooner; and a server
             // that refuses gets no further requests.
-            let is_of_all = is_silent || request.failure.text().is_some();
+            let is_of_all = is_silent || request.failure.had_no_good_head();
             let error = timed_out(&object, &request).of_read();
             if is_of_all { reply.fail_all(error) } else { reply.fail(error) }
         }
@@ -89,7 +97,7 @@ fn timed_out(object: &ObjectState, request: &RangeRequest) -> ObjectError {
 
 /// Consumer of a range's bytes, in order.
 trait ByteSink {
-    /// Takes the bytes and returns whether it accepts more.
+    /// Takes the bytes. Returns true if it accepts more.
     fn take(&mut self, bytes: &[u8]) -> bool;
 }
 
@@ -116,13 +124,16 @@ async fn copy(
     sink: &mut impl ByteSink,
 ) -> Result<(), ObjectError> {
     let (error, mut from) = match transfer(object, request, urgency, sink).await {
-        Err(BodyError::Broken { error, from }) => (error, from),
+        Err(BodyError::Broken { error, from }) => (request.note(error), from),
         ended => return ended.map_err(BodyError::into_error),
     };
     while request.retries.pause(PassingFailure::default(), &request.deadline).await {
         let rest = RangeRequest { range: from..request.range.end, ..request.clone() };
         match transfer(object, &rest, not_joined(true), sink).await {
-            Err(BodyError::Broken { from: next, .. }) => from = next,
+            Err(BodyError::Broken { error, from: next }) => {
+                request.note(error);
+                from = next;
+            }
             ended => return ended.map_err(BodyError::into_error),
         }
     }
@@ -191,6 +202,7 @@ pub(crate) async fn measure(
             match pass_on(object, &rest.range, answer, &mut sink).await {
                 Ok(()) => return Ok(RangeTime { first_byte, whole: sent.elapsed() }),
                 Err(BodyError::Broken { error, from: next }) => {
+                    let error = rest.note(error);
                     let is_last = !rest.retries.pause(PassingFailure::default(), &deadline).await;
                     if is_last {
                         return Err(error);

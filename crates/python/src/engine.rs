@@ -146,7 +146,8 @@ impl RawEngine {
 
     /// Returns the counters of the engine.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let counters = detached(py, || self.engine.counters()).map_err(errors::of_fork)?;
+        let counters =
+            detached(py, || self.engine.counters()).map_err(|error| errors::of_engine(&error))?;
         let (path, cache) = (&counters.path, &counters.cache);
         let all = PyDict::new(py);
         let rows = [
@@ -182,7 +183,8 @@ impl RawEngine {
 
     /// Returns the current values of the settings that `set` accepts.
     fn settings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let settings = detached(py, || self.engine.settings()).map_err(errors::of_fork)?;
+        let settings =
+            detached(py, || self.engine.settings()).map_err(|error| errors::of_engine(&error))?;
         let all = PyDict::new(py);
         for (name, value) in settings {
             all.set_item(name, value)?;

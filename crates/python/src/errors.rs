@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use foreread::{EngineError, ForkedError, OpenError, OpenErrorKind, ReadError, SettingError};
+use foreread::{EngineError, OpenError, OpenErrorKind, ReadError, ReadErrorKind, SettingError};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -55,7 +55,7 @@ impl ReadFailures {
     /// Returns the exception for a read that failed.
     pub(crate) fn exception(&self, py: Python<'_>, error: ReadError) -> PyErr {
         let name = &*self.name;
-        if let ReadError::Io { source, .. } = &error {
+        if let ReadErrorKind::Io { source, .. } = &error.kind {
             match self.origin {
                 FileOrigin::Fetcher => {
                     if let Some(cause) = self.of_fetchers.take(name) {
@@ -96,10 +96,10 @@ pub(crate) fn of_object(url: &str, error: foreread_object::ObjectError) -> PyErr
 /// Returns the exception for a read that failed.
 fn of_read(name: &OsStr, error: ReadError) -> PyErr {
     let text = without_name(name, &error.to_string());
-    if matches!(error, ReadError::Forked { .. }) {
+    if matches!(error.kind, ReadErrorKind::Forked) {
         return EngineForkedError::new_err((libc::EOPNOTSUPP, text, name.to_owned()));
     }
-    if matches!(error, ReadError::PinLimit { .. }) {
+    if matches!(error.kind, ReadErrorKind::PinLimit { .. }) {
         return PinLimitError::new_err((libc::ENOMEM, text, name.to_owned()));
     }
     let errno = inner_errno(&error).unwrap_or_else(|| errno_of_kind(io::Error::from(error).kind()));
@@ -112,13 +112,11 @@ pub(crate) fn of_io(name: &OsStr, error: &io::Error) -> PyErr {
     PyOSError::new_err((errno, error.to_string(), name.to_owned()))
 }
 
-/// Returns the exception for a call in a forked child.
-pub(crate) fn of_fork(error: ForkedError) -> PyErr {
-    EngineForkedError::new_err((libc::EOPNOTSUPP, error.to_string()))
-}
-
-/// Returns the exception for an engine that could not be created.
+/// Returns the exception for an engine that could not be created, or is used in a forked child.
 pub(crate) fn of_engine(error: &EngineError) -> PyErr {
+    if matches!(error, EngineError::Forked) {
+        return EngineForkedError::new_err((libc::EOPNOTSUPP, error.to_string()));
+    }
     if matches!(error, EngineError::Memory { .. }) {
         return PyValueError::new_err(error.to_string());
     }
@@ -128,7 +126,7 @@ pub(crate) fn of_engine(error: &EngineError) -> PyErr {
 
 /// Returns the exception for a rejected setting.
 pub(crate) fn of_setting(error: &SettingError) -> PyErr {
-    if matches!(error, SettingError::Forked(_)) {
+    if matches!(error, SettingError::Forked) {
         return EngineForkedError::new_err((libc::EOPNOTSUPP, error.to_string()));
     }
     PyValueError::new_err(error.to_string())

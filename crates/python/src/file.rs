@@ -238,7 +238,7 @@ impl RawFile {
     fn invalidate(&self, py: Python<'_>, start: i64, end: i64) -> PyResult<()> {
         self.check_process()?;
         let range = not_negative("start", start)?..not_negative("end", end)?;
-        detached(py, || self.file.invalidate(range)).map_err(errors::of_fork)
+        detached(py, || self.file.invalidate(range)).map_err(|error| errors::of_engine(&error))
     }
 
     /// Updates the length of the file from the system, and returns it.

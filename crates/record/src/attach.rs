@@ -1,13 +1,10 @@
-//! A recording of a process that is already running: ptrace, for as long as the recording lasts.
-//!
-//! In:    a process number, a writer.
-//! Out:   a trace of its reads, those of its threads and of what it starts meanwhile.
-//! Never: a process that ends, or stays stopped, because its recording does.
+//! Recording of a process that is already running, by ptrace. The process survives the recording
+//! and is never left stopped.
 //!
 //! ```text
 //!   SEIZE, INTERRUPT   each thread, until no other is found
-//!   SYSCALL            to the next call: what it will read is looked at, as of a stopped call of
-//!                      the filter; to its end; to the next call
+//!   SYSCALL            to the next call, which is examined as one that stops at the filter; to
+//!                      its end; to the next call
 //!   INTERRUPT, DETACH  each thread, when the user ends the recording
 //! ```
 
@@ -24,26 +21,25 @@ use crate::recorded_trace::RecordTotals;
 use crate::traced_program::TracedProgram;
 use crate::tracer::{BlockedSignals, ThreadStop, TracedCalls, WakeUp, interrupt, next_stop, seize};
 
-/// How the recording of a process ended.
+/// Outcome of the recording of a process.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AttachSummary {
-    /// Whether the process has ended; else the recording was, and it runs on.
+    /// True if the process has ended; false if the recording was ended and the process runs on.
     pub has_ended: bool,
-    /// What the trace holds.
+    /// Contents of the trace.
     pub totals: RecordTotals,
 }
 
-/// Writes what a running process reads of files, until it has ended, or until SIGINT, SIGTERM,
-/// SIGHUP or SIGQUIT comes to this process. `attached` gets the number of its threads. If it has
-/// ended while processes that it has started run on, `left` gets these, once: their reads are
-/// recorded, too.
+/// Records the file reads of a running process until it ends, or until this process receives
+/// SIGINT, SIGTERM, SIGHUP or SIGQUIT. `attached` gets the number of threads. If the process ends
+/// before some of its children, `left` gets these, once; their reads are recorded, too.
 ///
 /// The calling thread must be the only one, or the others must have these signals blocked.
 ///
 /// # Errors
 ///
-/// If it cannot be attached to, or the trace cannot be written, which ends the recording: the
-/// process runs on all the same.
+/// If attaching fails, or the trace cannot be written. The latter ends the recording, and the
+/// process runs on.
 pub fn record_process<W: Write>(
     process: u32,
     writer: &mut TraceWriter<W>,
@@ -70,17 +66,17 @@ pub fn record_process<W: Write>(
     Ok(AttachSummary { has_ended, totals: attachment.program.trace.end()? })
 }
 
-/// The threads that are traced.
+/// The traced threads.
 struct Attachment<F> {
     process: u32,
     program: TracedProgram,
-    /// Told of the processes that it has left behind.
+    /// Called with the processes that outlive the first one.
     left: Option<F>,
 }
 
 impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
-    /// Attaches to all threads, and to those that they start meanwhile. Threads that have ended are
-    /// left out: the main thread stays there, as a zombie, until the others have ended, too.
+    /// Attaches to all threads, including threads that they start during the loop. Ended threads
+    /// are left out; an ended main thread stays a zombie until the other threads have ended.
     fn attach(&mut self) -> io::Result<()> {
         loop {
             let mut found = false;
@@ -98,7 +94,8 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
                         // It may have ended.
                         let _ = interrupt(thread);
                     }
-                    // One that has ended, or that one of ours has started and is attached already.
+                    // It has ended, or one of our threads has started it and it is attached
+                    // already.
                     Err(error) => refused = Some(error),
                 }
             }
@@ -110,9 +107,9 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
         }
     }
 
-    /// Records until all has ended (true), or the user ends it, or the trace cannot be written.
-    /// This process may have children of its own, which are waited for as well: a shell that has
-    /// started some may have become the recorder.
+    /// Records until all threads have ended (true), or the user ends it, or the trace cannot be
+    /// written. Also waits for other children of this process: a shell with background jobs may
+    /// have become the recorder by exec.
     fn run<W: Write>(&mut self, signals: &BlockedSignals, writer: &mut TraceWriter<W>) -> bool {
         loop {
             for _ in 0..STOPS_BETWEEN_LOOKS {
@@ -128,7 +125,7 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
                     Err(_) => return true,
                 }
             }
-            // Threads that never wait must not hide the user's signal.
+            // Threads that never block must not hide the user's signal.
             if signals.wait(Duration::ZERO) == WakeUp::Stop || self.program.trace.has_failed() {
                 return false;
             }
@@ -141,8 +138,7 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
         }
     }
 
-    /// Tells of the processes that are left, once the first one has ended: when it has, or when
-    /// another one is seen only after that.
+    /// Reports the remaining processes once, when the first one has ended.
     fn tell_left(&mut self) {
         if self.left.is_none() || self.program.threads.has_process(self.process) {
             return;
@@ -155,8 +151,8 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
         }
     }
 
-    /// Lets all threads go on untraced. One that does not stop, as it waits uninterruptibly, is let
-    /// go by the kernel when this process ends.
+    /// Detaches from all threads. A thread in an uninterruptible wait does not stop; the kernel
+    /// detaches it when this process ends.
     fn detach(&mut self, signals: &BlockedSignals) {
         self.program.threads.retain(|thread| interrupt(thread).is_ok());
         let mut patience = DETACH_WAITS;
@@ -177,11 +173,11 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
     }
 }
 
-/// Stops that are handled before the user's signals are looked at.
+/// Stops handled between two checks for the user's signals.
 const STOPS_BETWEEN_LOOKS: u32 = 64;
 
-/// A signal ends the wait for stops; this is for one that was lost.
+/// Poll interval in case a signal is lost; normally a signal ends the wait for stops.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// Parts of a second that a detach may take.
+/// Longest detach, in hundredths of a second.
 const DETACH_WAITS: u32 = 100;

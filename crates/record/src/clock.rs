@@ -1,8 +1,4 @@
-//! The clock of recordings.
-//!
-//! In:    nothing.
-//! Out:   now.
-//! Never: another look at the clock in this crate.
+//! The clock of recordings: the only place in this crate that reads the time.
 
 use std::time::Instant;
 

@@ -1,8 +1,5 @@
-//! The seccomp filter: which system calls of the program are looked at.
-//!
-//! In:    what stops a call: a tracer, or a listener.
-//! Out:   a BPF program.
-//! Never: a call that is refused.
+//! The seccomp filter: selects the system calls that stop for the recorder. It never refuses a
+//! call.
 //!
 //! ```text
 //!   a read of a 32-bit program        --> stop, to be counted
@@ -14,7 +11,7 @@
 
 use libc::{c_long, sock_filter};
 
-/// What a call reads, and where its arguments are.
+/// Kind of a watched call: how it reads, and where its arguments are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum WatchedCall {
     /// `read(fd, buffer, length)`, at the position of the descriptor.
@@ -32,7 +29,7 @@ pub(crate) enum WatchedCall {
     CopyRange,
     /// `mmap(address, length, protection, flags, fd, offset)` of a file.
     Map,
-    /// `io_uring_setup`: what follows is not seen.
+    /// `io_uring_setup`: reads through the ring are not seen.
     Ring,
     /// `io_submit`: not seen.
     Submit,
@@ -40,7 +37,7 @@ pub(crate) enum WatchedCall {
     Listener,
 }
 
-/// Where a call that is looked at stops.
+/// Where a watched call stops.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum StopsAt {
     /// At a tracer (`PTRACE_EVENT_SECCOMP`). No signal interrupts it.
@@ -50,7 +47,7 @@ pub(crate) enum StopsAt {
     Listener,
 }
 
-/// The calls that are looked at.
+/// The watched calls.
 pub(crate) const WATCHED: [(c_long, WatchedCall); 12] = [
     (libc::SYS_read, WatchedCall::Read),
     (libc::SYS_pread64, WatchedCall::PositionedRead),
@@ -66,20 +63,20 @@ pub(crate) const WATCHED: [(c_long, WatchedCall); 12] = [
     (libc::SYS_seccomp, WatchedCall::Listener),
 ];
 
-/// Waits with the time-out in their fourth argument, which return EINTR whatever the signal is. A
-/// tracer stops them to know when they began.
+/// Waits with the time-out in their fourth argument, which return EINTR for every signal, even an
+/// ignored one. The tracer stops them to record their start.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const TIMED_WAITS: [c_long; 2] = [libc::SYS_epoll_wait, libc::SYS_epoll_pwait];
 #[cfg(target_arch = "aarch64")]
 pub(crate) const TIMED_WAITS: [c_long; 0] = [];
 
-/// The filter.
+/// Returns the filter as a BPF program.
 pub(crate) fn program(stops_at: StopsAt) -> Vec<sock_filter> {
     let stop = match stops_at {
         StopsAt::Tracer => libc::SECCOMP_RET_TRACE | OF_THIS_FILTER,
         StopsAt::Listener => libc::SECCOMP_RET_USER_NOTIF,
     };
-    // Each jump skips the answer behind it.
+    // Each jump skips the verdict after it.
     let mut compat = vec![
         jump(libc::BPF_JEQ, COMPAT_ARCH, 1, 0),
         give(libc::SECCOMP_RET_ALLOW),
@@ -98,7 +95,7 @@ pub(crate) fn program(stops_at: StopsAt) -> Vec<sock_filter> {
     }
     for (number, call) in WATCHED {
         let number = u32::try_from(number).expect("numbers of system calls are small");
-        // The argument that decides, and the bits of it with which the call passes, or stops.
+        // The deciding argument, and the bits with which the call passes or stops.
         let (argument, bits, with, without) = match call {
             WatchedCall::Map => (3, MAPS_PASSED, libc::SECCOMP_RET_ALLOW, stop),
             WatchedCall::Listener => (1, NEW_LISTENER, stop, libc::SECCOMP_RET_ALLOW),
@@ -125,7 +122,7 @@ pub(crate) fn program(stops_at: StopsAt) -> Vec<sock_filter> {
     code
 }
 
-/// Stops waits that have a time-out: `epoll_wait(epoll, events, count, milliseconds)`.
+/// Stops waits with a time-out: `epoll_wait(epoll, events, count, milliseconds)`.
 fn timed_waits(stop: u32) -> Vec<sock_filter> {
     let mut code = Vec::new();
     for number in TIMED_WAITS {
@@ -142,13 +139,13 @@ fn timed_waits(stop: u32) -> Vec<sock_filter> {
     code
 }
 
-/// Whether a call is one of a 32-bit program: of another architecture, or of x32.
+/// Returns true for a call of a 32-bit program: another architecture, or x32.
 pub(crate) fn is_foreign(arch: u32, number: i64) -> bool {
     let is_x32 = u32::try_from(number).is_ok_and(|number| number & X32_BIT != 0);
     arch != ARCH || (!X32_READS.is_empty() && is_x32)
 }
 
-/// Whether a call of a 32-bit program reads or maps a file, or submits reads.
+/// Returns true if a call of a 32-bit program reads or maps a file, or submits reads.
 pub(crate) fn is_foreign_read(arch: u32, number: i64) -> bool {
     let Ok(number) = u32::try_from(number) else { return false };
     if arch == COMPAT_ARCH {
@@ -174,21 +171,21 @@ fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// In `struct seccomp_data`: the number, the architecture, the instruction pointer, six arguments.
+/// Offsets in `struct seccomp_data`: number, architecture, instruction pointer, six arguments.
 const OFFSET_OF_NUMBER: u32 = 0;
 const OFFSET_OF_ARCH: u32 = 4;
 const OFFSET_OF_ARGS: u32 = 16;
 
-/// Mappings without a file, and those of the loader, which are code.
+/// Anonymous mappings, and mappings by the loader, which are code.
 const MAPS_PASSED: u32 = (libc::MAP_ANONYMOUS | libc::MAP_DENYWRITE).cast_unsigned();
 
-/// Tells the stops of this filter from those of one that the program installs itself.
+/// Distinguishes stops at this filter from stops at a filter of the program.
 pub(crate) const OF_THIS_FILTER: u32 = 0xf07e;
 
-/// Of an `int`: a negative time-out is none.
+/// Sign bit of an `int`: a negative time-out means none.
 const SIGN_BIT: u32 = 1 << 31;
 
-/// The flag of `seccomp` that asks for a listener; the kernel's flags are the lowest bits.
+/// Flag of `seccomp` that requests a listener.
 pub(crate) const NEW_LISTENER: u32 = 1 << 3;
 
 /// `AUDIT_ARCH_*` of linux/audit.h: the ELF machine, 64 bits, little endian.
@@ -210,9 +207,9 @@ const COMPAT_READS: [u32; 12] = [3, 180, 145, 333, 378, 187, 239, 377, 313, 192,
 #[cfg(target_arch = "aarch64")]
 const COMPAT_READS: [u32; 12] = [3, 180, 145, 361, 392, 187, 239, 391, 340, 192, 425, 246];
 
-/// Calls of x32 have the architecture of 64-bit ones and this bit. The numbers are those of
-/// `read`, `pread64`, `sendfile`, `splice`, `copy_file_range`, `mmap`, `io_uring_setup`; `readv`,
-/// `preadv`, `preadv2` and `io_submit` have their own.
+/// x32 calls have the architecture of 64-bit calls and this bit. They share the numbers of `read`,
+/// `pread64`, `sendfile`, `splice`, `copy_file_range`, `mmap` and `io_uring_setup`; `readv`,
+/// `preadv`, `preadv2` and `io_submit` have separate numbers.
 const X32_BIT: u32 = 0x4000_0000;
 #[cfg(target_arch = "x86_64")]
 const X32_READS: [u32; 11] = [0, 17, 40, 275, 326, 9, 425, 515, 534, 546, 544];
@@ -223,7 +220,7 @@ const X32_READS: [u32; 0] = [];
 mod tests {
     use super::*;
 
-    /// Runs the filter of a tracer.
+    /// Runs the filter for a tracer.
     fn verdict(number: u32, arch: u32, flags: u32) -> u32 {
         verdict_of(StopsAt::Tracer, number, arch, flags)
     }
@@ -291,7 +288,7 @@ mod tests {
         }
     }
 
-    /// They passed unseen, and the trace was empty without a word.
+    /// Such reads used to pass unseen, and the trace was empty without a warning.
     #[test]
     fn reads_of_32_bit_programs_are_stopped_to_be_counted() {
         for number in COMPAT_READS {

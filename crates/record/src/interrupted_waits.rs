@@ -1,22 +1,20 @@
-//! Waits that a signal without effect has interrupted, which go on as they do untraced.
+//! Restarts waits that a signal without effect has interrupted, as they would continue untraced. A
+//! wait never continues after a handler has run, or past its time.
 //!
-//! In:    stops of threads.
-//! Out:   waits that start again; how much of their time is left.
-//! Never: a wait that goes on although a handler has run, or after its time.
-//!
-//! The kernel drops a signal that is ignored, but not if its thread is traced: it wakes the thread
-//! to tell the tracer. Most waits then start again by themselves. A few return EINTR whatever the
-//! signal was, such as `epoll_wait`. For these, the tracer replaces the result by the kernel's own
-//! ERESTARTNOHAND: the call starts again, or returns EINTR if a handler runs first.
+//! The kernel drops an ignored signal, unless the thread is traced: then it wakes the thread to
+//! notify the tracer. Most waits restart by themselves afterwards. A few return EINTR for any
+//! signal, such as `epoll_wait`. For these the tracer replaces the result by the kernel's internal
+//! ERESTARTNOHAND: the call restarts, or returns EINTR if a handler runs first.
 //!
 //! ```text
 //!   entry of epoll_wait(.., 300 ms)   the end of the wait is known
-//!   signal, EINTR                     result := ERESTARTNOHAND, time-out := what is left
+//!   signal, EINTR                     result := ERESTARTNOHAND, time-out := the rest
 //!   entry again, exit                 register of the time-out := 300 ms
 //! ```
 //!
-//! This needs the time-out in a register: a wait whose time-out is in memory is left as it is. So
-//! are all on ARM, where the kernel looks at the result before the tracer can replace it.
+//! This works only with the time-out in a register; a wait with its time-out in memory stays
+//! interrupted. So do all waits on ARM, where the kernel checks the result before the tracer can
+//! replace it.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -29,34 +27,34 @@ use crate::listener::StoppedCall;
 use crate::proc_status::{field, status};
 use crate::registers::{InterruptedCall, Register, interrupted_call, set_register};
 
-/// The waits with a time-out that threads are in.
+/// Threads in a wait with a time-out.
 #[derive(Debug, Default)]
 pub(crate) struct InterruptedWaits {
     of_thread: HashMap<u32, TimedWait>,
-    /// Threads whose process is stopped, as by Ctrl-Z: untraced, too, their waits end by that.
+    /// Threads of a stopped process, as after Ctrl-Z. That interrupts their waits even untraced.
     in_group_stop: HashSet<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct TimedWait {
     end: Instant,
-    /// The argument, as the program gave it.
+    /// The argument from the program.
     timeout: u64,
-    /// The register holds the rest of the time.
+    /// True if the register holds the rest of the time.
     is_shortened: bool,
 }
 
-/// How a wait starts again.
+/// Form of a restarted wait.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Restart {
-    /// As it was called: it has no time-out.
+    /// With the same arguments: it has no time-out.
     Same,
     /// For the rest of its time.
     Rest,
 }
 
 impl InterruptedWaits {
-    /// Takes the entry of a call. Returns whether its exit has to be seen.
+    /// Handles the entry of a call. Returns true if its exit must be seen.
     pub(crate) fn enter(&mut self, call: &StoppedCall) -> bool {
         let is_wait = !is_foreign(call.arch, call.number) && TIMED_WAITS.contains(&call.number);
         if is_wait && self.of_thread.get(&call.thread).is_some_and(|wait| wait.is_shortened) {
@@ -74,10 +72,10 @@ impl InterruptedWaits {
         false
     }
 
-    /// Takes the exit of a call, or a stop after it: the register is the program's again.
+    /// Handles the exit of a call, or a stop after it, and restores the program's register.
     pub(crate) fn leave(&mut self, thread: u32) {
         if let Some(wait) = self.of_thread.get_mut(&thread).filter(|wait| wait.is_shortened) {
-            // An error means that the thread was killed meanwhile.
+            // An error means that the thread has been killed.
             let _ = set_register(thread, Register::Argument3, wait.timeout);
             wait.is_shortened = false;
         }
@@ -89,12 +87,12 @@ impl InterruptedWaits {
         self.in_group_stop.remove(&thread);
     }
 
-    /// Takes a stop of a thread with its process.
+    /// Handles a stop of a thread with its whole process.
     pub(crate) fn group_stopped(&mut self, thread: u32) {
         self.in_group_stop.insert(thread);
     }
 
-    /// Takes a stop that the tracer has asked for, or the end of one of the whole process.
+    /// Handles a stop that the tracer requested, or the end of a stop of the whole process.
     pub(crate) fn stopped(&mut self, thread: u32) {
         let is_after_group_stop = self.in_group_stop.remove(&thread);
         if !is_after_group_stop && is_interrupted(thread) {
@@ -102,8 +100,8 @@ impl InterruptedWaits {
         }
     }
 
-    /// Takes a stop before a signal is delivered. Returns whether the exit of the call that starts
-    /// again has to be seen.
+    /// Handles a stop before a signal delivery. Returns true if the exit of the restarted call must
+    /// be seen.
     pub(crate) fn signalled(&mut self, thread: u32, signal: c_int) -> bool {
         self.leave(thread);
         let Some(call) = interrupted_call(thread) else { return false };
@@ -127,20 +125,20 @@ impl InterruptedWaits {
     }
 }
 
-/// Whether a thread is at the end of a wait that may start again as it was called.
+/// Returns true if a thread is at the end of a wait that may restart with the same arguments.
 pub(crate) fn is_interrupted(thread: u32) -> bool {
     interrupted_call(thread).is_some_and(|call| restart_of(&call) == Some(Restart::Same))
 }
 
-/// Whether a call, which a thread is about to make, is one that starts again as it was called.
+/// Returns true if the call that a thread is about to make restarts with the same arguments.
 pub(crate) fn is_endless(call: StoppedCall) -> bool {
     let StoppedCall { arch, number, args, .. } = call;
     !is_foreign(arch, number)
         && restart_of(&InterruptedCall { number, args }) == Some(Restart::Same)
 }
 
-/// How a call that has returned EINTR starts again; None if the kernel would not do it itself for a
-/// signal that is dropped, or its time-out is in memory.
+/// Returns the restart of a call that returned EINTR. None if the kernel would not restart it after
+/// a dropped signal, or its time-out is in memory.
 fn restart_of(call: &InterruptedCall) -> Option<Restart> {
     let [_, _, a2, a3, a4, _] = call.args;
     let is_endless = match call.number {
@@ -165,14 +163,14 @@ fn timeout(argument: u64) -> Option<Duration> {
     Some(Duration::from_millis(ms))
 }
 
-/// Milliseconds, rounded up: of 0 only if the time has passed. Such a wait is not interrupted,
-/// however many signals come.
+/// Converts to milliseconds, rounded up: 0 only if the time has passed. A wait of 0 is never
+/// interrupted.
 fn rest_ms(rest: Duration) -> u64 {
     u64::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// Whether a signal has no effect on a process with this status. SIGCONT has: it ends a stop, after
-/// which a wait returns EINTR untraced, too.
+/// Returns true if a signal has no effect on a process with this status. SIGCONT always has one: it
+/// ends a stop, after which a wait returns EINTR even untraced.
 fn is_ignored(status: &str, signal: c_int) -> bool {
     let Some(bit) = signal.checked_sub(1).and_then(|n| 1_u64.checked_shl(n.cast_unsigned())) else {
         return false;
@@ -185,7 +183,7 @@ fn is_ignored(status: &str, signal: c_int) -> bool {
     signal != libc::SIGCONT && !has("SigCgt:") && (is_harmless || has("SigIgn:"))
 }
 
-/// The kernel's result of a call that starts again unless a handler runs.
+/// Kernel result of a call that restarts unless a handler runs.
 const RESTART_UNLESS_HANDLED: i64 = -514;
 
 /// `IORING_ENTER_EXT_ARG`: the call may have a time-out in memory.

@@ -1,11 +1,7 @@
-//! Processes that a recorded command, or process, has left behind.
+//! Finds processes that a recorded command, or process, has left behind.
 //!
-//! In:    when the command was started; or processes that were attached to.
-//! Out:   the processes with the recorder's filter that are still there, by number and name.
-//! Never: a process that was there before the command.
-//!
-//! The kernel does not say which filter a process has. It says how many (Linux 5.9): the recorded
-//! ones have at least one more than this process, which has none of the recorder's.
+//! The kernel does not report which filter a process has, only the number of filters (Linux 5.9).
+//! Recorded processes have at least one more than this process, which does not have the recorder's.
 
 use std::fs;
 
@@ -14,18 +10,18 @@ use crate::proc_status::{field, has_ended, is_ended, stat, status};
 /// A process that is still there after the command has ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LeftProcess {
-    /// Its number.
+    /// Process id.
     pub id: u32,
-    /// Its name, as `ps` shows it.
+    /// Name, as shown by `ps`.
     pub name: String,
 }
 
-/// When a process was started, in ticks since the system was; 0 if that is not known.
+/// Returns the start time of a process in ticks since boot; 0 if unknown.
 pub(crate) fn start_of(process: u32) -> u64 {
     stat(process).and_then(|stat| started(&stat)).unwrap_or(0)
 }
 
-/// The processes with a filter more than this one has, that were started since.
+/// Returns the processes started since then with more filters than this process.
 pub(crate) fn processes(since: u64) -> Vec<LeftProcess> {
     let Some(ours) = status("self").as_deref().and_then(filters) else { return Vec::new() };
     let mut found: Vec<LeftProcess> = fs::read_dir("/proc")
@@ -38,7 +34,7 @@ pub(crate) fn processes(since: u64) -> Vec<LeftProcess> {
     found
 }
 
-/// Those of these processes that have not ended.
+/// Returns the processes of these that have not ended.
 pub(crate) fn running(processes: impl Iterator<Item = u32>) -> Vec<LeftProcess> {
     let named = |id: u32| {
         let name = field(&status(&id.to_string())?, "Name:")?.to_owned();
@@ -58,14 +54,15 @@ fn left(id: u32, ours: u64, since: u64) -> Option<LeftProcess> {
     (is_recorded && is_since).then_some(LeftProcess { id, name })
 }
 
-/// How many filters a process has. Before Linux 5.9 only whether it has some.
+/// Returns the number of filters of a process; before Linux 5.9, only whether it has any.
 fn filters(status: &str) -> Option<u64> {
     let count = field(status, "Seccomp_filters:").map(str::parse);
     let mode = || Some(u64::from(field(status, "Seccomp:")? == "2"));
     count.and_then(Result::ok).or_else(mode)
 }
 
-/// The 22nd field of `/proc/PID/stat`. The second is a name in brackets that may contain all.
+/// Returns the 22nd field of `/proc/PID/stat`. The second field is a name in parentheses that may
+/// contain any character.
 fn started(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(22 - 3)?.parse().ok()

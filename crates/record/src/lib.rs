@@ -1,13 +1,14 @@
-//! Records what a program reads of files, above the page cache, without privileges; or what this
-//! process reads, where it says so itself ([`ReadLog`]).
+//! Records the file reads of a program, cached or not, without privileges; or the reads of this
+//! process, which it reports itself ([`ReadLog`]).
 //!
 //! In:    a command; or reads.
-//! Out:   a trace: thread, file, offset, length and time of each read; what could not be seen.
-//! Never: a change of what the program reads; a word about processes that it did not start.
+//! Out:   a trace: thread, file, offset, length and time of each read; a count of unseen reads.
+//! Never: a change to the data that the program reads; output about processes that it did not
+//! start.
 //!
-//! A seccomp filter stops each read of the program, and of all that it starts, until this process,
-//! its tracer, has looked at it and lets it go on. What that costs, and what is not seen:
-//! docs/guide/record.md. [`record_process`] does the same to a process that runs already.
+//! A seccomp filter stops each read of the program, and of its descendants, until this process, its
+//! tracer, has examined it and resumes it. docs/guide/record.md describes the overhead and the
+//! gaps. [`record_process`] attaches to a running process.
 //!
 //! ```no_run
 //! use foreread_record::{RecordCommand, record};

@@ -1,8 +1,5 @@
-//! Seccomp's user notifications: the filter in the program, the listener here.
-//!
-//! In:    a program of a filter; the socket between a command and its recorder.
-//! Out:   stopped system calls, one at a time; an answer lets each go on.
-//! Never: a call that stays stopped while the listener is open; an answer other than "go on".
+//! Seccomp's user notifications: the filter is in the program, the listener in the recorder. Its
+//! only answer is to continue the call.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{MaybeUninit, zeroed};
@@ -16,7 +13,7 @@ use rustix::net::{
 
 use crate::filter::StopsAt;
 
-/// The descriptor that system calls are reported by.
+/// Descriptor that reports system calls.
 #[derive(Debug)]
 pub(crate) struct CallListener(OwnedFd);
 
@@ -33,18 +30,18 @@ pub(crate) struct StoppedCall {
 }
 
 impl StoppedCall {
-    /// A call that a tracer has stopped, and no listener.
+    /// Returns a call that stopped at a tracer, not at a listener.
     pub(crate) fn traced(thread: u32, arch: u32, number: i64, args: [u64; 6]) -> Self {
         Self { id: 0, thread, arch, number, args }
     }
 }
 
-/// Installs a filter in the calling thread; returns the listener, where calls stop at one. Between
-/// fork and exec: it makes system calls, and allocates nothing.
+/// Installs a filter in the calling thread; returns the listener if calls stop at one. Runs between
+/// fork and exec: it makes system calls and allocates nothing.
 ///
 /// # Errors
 ///
-/// If the kernel refuses it.
+/// If the kernel refuses the filter.
 pub(crate) fn install(program: &[sock_filter], stops_at: StopsAt) -> io::Result<Option<OwnedFd>> {
     match stops_at {
         StopsAt::Tracer => set_filter(program, 0).map(|_| None),
@@ -52,7 +49,7 @@ pub(crate) fn install(program: &[sock_filter], stops_at: StopsAt) -> io::Result<
             // Without the recorder its reads would fail.
             // SAFETY: this option takes numbers, and touches no memory.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
-            // A read that was received is not interrupted by signals, where the kernel can (5.19).
+            // A signal does not interrupt a received read if the kernel supports that (5.19).
             let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
             let patient = listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
             let fd = set_filter(program, patient).or_else(|_| set_filter(program, listener))?;
@@ -62,7 +59,7 @@ pub(crate) fn install(program: &[sock_filter], stops_at: StopsAt) -> io::Result<
     }
 }
 
-/// Privileged processes keep setuid programs as they are: only others have to give up privileges
+/// Privileged processes keep setuid programs working; others must give up gaining privileges
 /// (`no_new_privs`) to install a filter.
 fn set_filter(program: &[sock_filter], flags: libc::c_ulong) -> io::Result<i32> {
     let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -86,7 +83,7 @@ fn set_filter(program: &[sock_filter], flags: libc::c_ulong) -> io::Result<i32> 
     }
 }
 
-/// Sends a listener to the recorder. Between fork and exec: it allocates nothing.
+/// Sends a listener to the recorder. Runs between fork and exec: it allocates nothing.
 pub(crate) fn send(socket: &OwnedFd, listener: &OwnedFd) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -98,11 +95,11 @@ pub(crate) fn send(socket: &OwnedFd, listener: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives a listener, or bytes that a command that cannot be started has sent in its place.
+/// Receives a listener, or the bytes that a command sends instead if it cannot be started.
 ///
 /// # Errors
 ///
-/// If neither came.
+/// If neither arrives.
 pub(crate) fn receive(socket: &OwnedFd, bytes: &mut [u8]) -> io::Result<Option<CallListener>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -126,7 +123,8 @@ impl CallListener {
         self.0.as_fd()
     }
 
-    /// Hands the processor over with each answer, where the kernel can (6.6): it halves the cost.
+    /// Hands over the processor with each answer, where the kernel supports that (6.6): it halves
+    /// the cost.
     fn wake_at_once(&self) {
         const SYNC_WAKE_UP: u64 = 1;
         // SAFETY: the flags are the third argument itself, not an address.
@@ -135,13 +133,14 @@ impl CallListener {
         };
     }
 
-    /// Returns a stopped call; None if its thread was killed meanwhile.
+    /// Returns a stopped call; None if its thread has been killed.
     ///
     /// # Errors
     ///
-    /// Those of the kernel.
+    /// If the kernel returns an error.
     pub(crate) fn receive(&self) -> io::Result<Option<StoppedCall>> {
-        // SAFETY: it consists of integers, for which zero is a value; the kernel asks for zeroes.
+        // SAFETY: the structure consists of integers, for which zero is valid; the kernel requires
+        // zeroes.
         let mut call: seccomp_notif = unsafe { zeroed() };
         // SAFETY: the kernel writes one `seccomp_notif` to this address.
         let received = unsafe {
@@ -158,11 +157,11 @@ impl CallListener {
         Ok(Some(StoppedCall { id, thread, arch, number, args: data.args }))
     }
 
-    /// Lets a call go on.
+    /// Resumes a call.
     pub(crate) fn let_go(&self, call: &StoppedCall) {
         let flags = u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap_or(1);
         let answer = seccomp_notif_resp { id: call.id, val: 0, error: 0, flags };
-        // An error means that the thread was killed meanwhile.
+        // An error means that the thread has been killed.
         // SAFETY: the kernel reads one `seccomp_notif_resp` from this address.
         unsafe {
             libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const answer)

@@ -1,8 +1,5 @@
-//! Stopped system calls on their way to records.
-//!
-//! In:    a stopped call.
-//! Out:   what it will read, or why that is not known.
-//! Never: bytes beyond the end of the file: the call will not return them.
+//! Examines stopped system calls: file, position and length of the coming read. Never past the end
+//! of the file, because the call returns no such bytes.
 
 use std::collections::HashMap;
 
@@ -13,7 +10,7 @@ use crate::filter::{NEW_LISTENER, WATCHED, WatchedCall, is_foreign, is_foreign_r
 use crate::listener::StoppedCall;
 use crate::target::{self, RecordedInode};
 
-/// The files of a recording, and what was not seen.
+/// Files of a recording, and counts of unseen reads.
 #[derive(Debug, Default)]
 pub(crate) struct ReadObserver {
     pub(crate) files: FileTable,
@@ -21,26 +18,24 @@ pub(crate) struct ReadObserver {
     pub(crate) unseen: UnseenReads,
 }
 
-/// What a recording does not have.
+/// Reads that a recording does not contain.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct UnseenReads {
-    /// Mappings of files: what was read through them is not seen.
+    /// Mappings of files, whose reads are not seen.
     pub mappings: u64,
     /// Bytes of these mappings.
     pub mapped_bytes: u64,
-    /// Rings of io_uring, calls to rings that were there before, and submissions of Linux' older
-    /// asynchronous I/O.
+    /// io_uring rings, calls on older rings, and submissions of the older asynchronous I/O.
     pub asynchronous: u64,
-    /// Reads whose file or position could not be found.
+    /// Reads with an unknown file or position.
     pub lost: u64,
     /// Reads and mappings by 32-bit programs.
     pub foreign: u64,
-    /// Listeners of system calls (seccomp) that the program installed: reads that stop at one of
-    /// them are not seen.
+    /// Seccomp listeners that the program installed: reads that stop there are not seen.
     pub listeners: u64,
 }
 
-/// What a call will read.
+/// A read that a call is about to make.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ObservedRead {
     pub(crate) file: FileNo,
@@ -48,18 +43,18 @@ pub(crate) struct ObservedRead {
     pub(crate) length: u64,
 }
 
-/// Where a call reads.
+/// Position of a read.
 #[derive(Clone, Copy, Debug)]
 enum ReadOffset {
-    /// Of the descriptor.
+    /// The position of the descriptor.
     Position,
     At(u64),
-    /// In memory; address 0: the position of the descriptor.
+    /// In memory at this address; address 0: the position of the descriptor.
     Pointer(u64),
 }
 
 impl ReadObserver {
-    /// Returns what a call reads of a file; None if it reads nothing that is recorded.
+    /// Returns the read that a call is about to make; None if nothing is to be recorded.
     pub(crate) fn observe(&mut self, call: &StoppedCall) -> Option<ObservedRead> {
         let [a0, a1, a2, a3, a4, _] = call.args;
         if is_foreign(call.arch, call.number) {
@@ -67,7 +62,7 @@ impl ReadObserver {
             return None;
         }
         if call.number == libc::SYS_io_uring_enter {
-            // Of a ring that was there before the process was attached to.
+            // A ring from before the recorder attached.
             self.unseen.asynchronous += 1;
             return None;
         }
@@ -158,13 +153,13 @@ impl ReadObserver {
     }
 }
 
-/// A descriptor from an argument, of which the kernel takes the lower half.
+/// Returns the descriptor in an argument, of which the kernel uses the lower half.
 fn descriptor(argument: u64) -> Option<i32> {
     let fd = u32::try_from(argument & u64::from(u32::MAX)).ok()?.cast_signed();
     (fd >= 0).then_some(fd)
 }
 
-/// Linux's `MAX_RW_COUNT`: no call reads more, whatever it is asked for.
+/// Linux's `MAX_RW_COUNT`, the longest read of one call.
 const CALL_MAX: u64 = 0x7fff_f000;
 
 #[cfg(test)]
@@ -201,7 +196,7 @@ mod tests {
         assert_eq!(observer.unseen.asynchronous, 1);
     }
 
-    /// `read` of i386 has the number of `close`, which would be no read.
+    /// `read` of i386 has the number of the 64-bit `close`.
     #[test]
     fn a_read_of_a_32_bit_program_is_counted() {
         let mut observer = ReadObserver::default();

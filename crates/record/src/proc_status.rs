@@ -1,39 +1,35 @@
-//! What the kernel says of a process or a thread.
-//!
-//! In:    numbers of processes and threads.
-//! Out:   the texts in `/proc`, and fields of them.
-//! Never: a wait.
+//! Fields of `/proc` files of a process or a thread.
 
 use std::fs;
 
-/// `/proc/ID/status`; None if there is none any more.
+/// Returns `/proc/ID/status`; None if the process is gone.
 pub(crate) fn status(process: &str) -> Option<String> {
     fs::read_to_string(format!("/proc/{process}/status")).ok()
 }
 
-/// `/proc/ID/stat`; None if there is none any more.
+/// Returns `/proc/ID/stat`; None if the process is gone.
 pub(crate) fn stat(process: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{process}/stat")).ok()
 }
 
-/// One field of a status.
+/// Returns one field of a status.
 pub(crate) fn field<'t>(status: &'t str, name: &str) -> Option<&'t str> {
     status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-/// The process that a thread is of; the thread itself if it is gone.
+/// Returns the process of a thread; the thread itself if it is gone.
 pub(crate) fn process_of(thread: u32) -> u32 {
     let status = status(&thread.to_string());
     let process = status.and_then(|text| field(&text, "Tgid:")?.parse().ok());
     process.unwrap_or(thread)
 }
 
-/// A zombie is its parent's to know of.
+/// Returns true for a zombie, which only its parent can reap.
 pub(crate) fn is_ended(status: &str) -> bool {
     field(status, "State:").is_some_and(|state| state.starts_with(['Z', 'X']))
 }
 
-/// Why a process has no program that could be watched; None if it may have one.
+/// Returns the reason why a process has no program to watch; None if it may have one.
 pub(crate) fn without_program(process: u32) -> Option<&'static str> {
     if stat(process).is_some_and(|stat| is_of_kernel(&stat)) {
         return Some("is a thread of the kernel");
@@ -42,7 +38,7 @@ pub(crate) fn without_program(process: u32) -> Option<&'static str> {
     is_zombie.then_some("has ended and waits for its parent to take note (a zombie)")
 }
 
-/// Whether all threads of a process have ended; its parent may not have taken note.
+/// Returns true if all threads of a process have ended, even if its parent has not reaped it.
 pub(crate) fn has_ended(process: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{process}/task"));
     threads.into_iter().flatten().all(|thread| {
@@ -51,7 +47,7 @@ pub(crate) fn has_ended(process: u32) -> bool {
     })
 }
 
-/// The 9th field of `/proc/PID/stat` has the flags of a task.
+/// Checks the task flags in the 9th field of `/proc/PID/stat`.
 fn is_of_kernel(stat: &str) -> bool {
     let rest = stat.rsplit_once(')').map(|(_, rest)| rest);
     let flags = rest.and_then(|rest| rest.split_whitespace().nth(9 - 3)?.parse::<u64>().ok());
@@ -69,7 +65,7 @@ mod tests {
     fn a_zombie_and_a_thread_of_the_kernel_are_told() {
         assert!(!is_ended("Name:\tZ\nState:\tS (sleeping)\n"));
         assert!(is_ended("Name:\ta\nState:\tZ (zombie)\n"));
-        // kthreadd, and a shell.
+        // kthreadd and a shell.
         assert!(is_of_kernel("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 9"));
         assert!(!is_of_kernel("7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 9 9"));
         assert_eq!(without_program(std::process::id()), None);

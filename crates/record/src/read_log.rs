@@ -1,9 +1,8 @@
-//! The reads of this process as a trace: many threads add to it, one writes it.
+//! Writes the reads of this process to a trace: many threads add reads, one thread writes.
 //!
 //! In:    reads, from any thread.
-//! Out:   a trace in the order of time, and what it holds.
-//! Never: a read that is lost while the output takes what is written; a thread that waits for an
-//!        output that has failed.
+//! Out:   a trace in order of time, and its totals.
+//! Never: a lost read while the output accepts data; a thread that waits for a failed output.
 //!
 //! ```text
 //!   thread 1 --> shard 1 |::::|  \
@@ -11,8 +10,8 @@
 //!   thread 3 --> shard 3 |:::::| /   up to the time at which it began to take
 //! ```
 //!
-//! A read gets its time with the lock of its shard held. So once the writer has emptied all shards,
-//! no read from before it began can come, and what it writes is in order.
+//! A read gets its time under the lock of its shard. Once the writer has emptied all shards, no
+//! read from before its start can follow, so its output is in order.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -61,21 +60,21 @@ pub struct ReadLog {
     shards: Vec<LogShard>,
     files: Mutex<LoggedFiles>,
     began: Instant,
-    /// No other read is taken.
+    /// True once no more reads are accepted.
     is_over: AtomicBool,
-    /// Reads whose file the trace has no room for.
+    /// Reads of files for which the trace has no number left.
     lost: AtomicU64,
     /// The writer waits here for the end, or for a shard that is half full.
     wake: Condvar,
     is_finished: Mutex<bool>,
 }
 
-/// A read that is added.
+/// A read to be added.
 #[derive(Clone, Copy, Debug)]
 pub struct LoggedRead<'r> {
     /// The name of the file.
     pub path: &'r Path,
-    /// A number that stands for this path, and for no other one in this log.
+    /// Number that identifies this path in this log.
     pub handle: u64,
     /// The length of the file.
     pub file_len: u64,
@@ -85,7 +84,7 @@ pub struct LoggedRead<'r> {
     pub length: u64,
 }
 
-/// What a trace holds at its end.
+/// Totals of a finished trace.
 #[derive(Debug, Default)]
 pub struct ReadLogSummary {
     /// Reads that were written.
@@ -94,25 +93,25 @@ pub struct ReadLogSummary {
     pub bytes: u64,
     /// Files that were read.
     pub files: usize,
-    /// Reads that are missing, because the trace has no room for another file.
+    /// Missing reads: the trace has no number left for their files.
     pub lost: u64,
-    /// Why the trace ends before the reads do: it cannot be written.
+    /// Reason why the trace ends early: it cannot be written.
     pub error: Option<io::Error>,
 }
 
-/// The reads of some threads. In a cache line of its own: threads do not write to each other's.
+/// Reads of some threads, in a separate cache line to avoid false sharing.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct LogShard {
     reads: Mutex<ShardReads>,
-    /// Threads wait here until the writer has taken what is there.
+    /// Threads wait here until the writer has emptied the shard.
     room: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct ShardReads {
     entries: Vec<TimedRead>,
-    /// Files by the handle.
+    /// Files by handle.
     numbers: HashMap<u64, FileNo>,
     last: Option<(u64, FileNo)>,
 }
@@ -123,7 +122,7 @@ struct LoggedFiles {
     numbers: HashMap<PathBuf, FileNo>,
 }
 
-/// Reads that were taken from the shards, and are not all older than those that may come.
+/// Reads taken from the shards that later ones may still precede.
 #[derive(Debug, Default)]
 struct MergedReads(Vec<TimedRead>);
 
@@ -134,7 +133,7 @@ impl Default for ReadLog {
 }
 
 impl ReadLog {
-    /// Returns a log without reads.
+    /// Creates an empty log.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -148,8 +147,8 @@ impl ReadLog {
         }
     }
 
-    /// Adds a read, which begins now, by the calling thread. Waits while the buffer is full, which
-    /// is where the output takes fewer reads than are made; returns at once after the end.
+    /// Adds a read that the calling thread begins now. Blocks while the buffer is full, that is
+    /// while the output is slower than the reads; returns at once after the end.
     pub fn add(&self, read: &LoggedRead<'_>) {
         if read.length == 0 || self.is_over() {
             return;
@@ -176,7 +175,7 @@ impl ReadLog {
         }
     }
 
-    /// Ends the log: what was added until now is written, and nothing that follows.
+    /// Ends the log: reads added so far are written, later ones ignored.
     pub fn finish(&self) {
         self.is_over.store(true, Ordering::SeqCst);
         *locked(&self.is_finished) = true;
@@ -184,8 +183,8 @@ impl ReadLog {
         self.wake_threads();
     }
 
-    /// Writes the reads as they are added, until [`Self::finish`] or until the output fails: then
-    /// reads go on, and are not recorded. To be called once, in a thread of its own.
+    /// Writes the reads as they are added, until [`Self::finish`], or until the output fails; reads
+    /// then continue unrecorded. Call it once, in a separate thread.
     pub fn write_to<W: Write>(
         &self,
         out: W,
@@ -239,7 +238,7 @@ impl ReadLog {
         }
     }
 
-    /// The number of the file of a read; None if the trace has no room for another one.
+    /// Returns the file number of a read; None if the trace has no number left.
     fn file(&self, reads: &mut ShardReads, read: &LoggedRead<'_>) -> Option<FileNo> {
         if let Some((handle, file)) = reads.last
             && handle == read.handle
@@ -250,7 +249,7 @@ impl ReadLog {
             Some(file) => *file,
             None => {
                 let file = locked(&self.files).number(read)?;
-                // Handles that were closed are not known to be.
+                // The log does not learn which handles were closed.
                 if reads.numbers.len() >= HANDLES_MAX {
                     reads.numbers.clear();
                 }
@@ -266,10 +265,10 @@ impl ReadLog {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Threads that wait for room find that the log is over.
+    /// Wakes threads that wait for room, to see that the log is over.
     fn wake_threads(&self) {
         for shard in &self.shards {
-            // With the lock: else a thread may be between its look and its wait.
+            // Under the lock: otherwise a thread may be between its check and its wait.
             drop(locked(&shard.reads));
             shard.room.notify_all();
         }
@@ -286,7 +285,7 @@ impl LoggedFiles {
         if let Some(number) = self.numbers.get(read.path) {
             return Some(*number);
         }
-        // Bytes that are no text become U+FFFD.
+        // Invalid UTF-8 becomes U+FFFD.
         let number = self.table.add(&read.path.to_string_lossy(), Some(read.file_len)).ok()?;
         self.numbers.insert(read.path.to_owned(), number);
         Some(number)
@@ -298,16 +297,16 @@ impl MergedReads {
         self.0.extend_from_slice(entries);
     }
 
-    /// Takes the reads from before a time, in the order of their times.
+    /// Takes the reads before a time, in order of time.
     fn take(&mut self, until_ns: u64) -> Vec<TimedRead> {
-        // Stable: what has the same time stays in the order of its thread.
+        // A stable sort keeps reads of the same time in the order of their thread.
         self.0.sort_by_key(|entry| entry.at_ns);
         let count = self.0.partition_point(|entry| entry.at_ns < until_ns);
         self.0.drain(..count).collect()
     }
 }
 
-/// The writer's side: the trace, and the files that it knows of.
+/// The writer's side: the trace and its known files.
 struct LogOutput<W> {
     writer: TraceWriter<W>,
     files: FileTable,
@@ -319,7 +318,7 @@ impl<W: Write> LogOutput<W> {
         Self { writer, files: FileTable::default(), written: WrittenReads::default() }
     }
 
-    /// Takes over the files that have been added.
+    /// Adds the new files of the table.
     fn know(&mut self, table: &FileTable) {
         for file in &table.all()[self.files.all().len()..] {
             let added = self.files.add(&file.name, file.size);
@@ -332,34 +331,34 @@ impl<W: Write> LogOutput<W> {
     }
 }
 
-/// A number for the calling thread, from 1.
+/// Returns the number of the calling thread, from 1.
 fn thread_number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     thread_local! {
         static NUMBER: u32 = NEXT.fetch_add(1, Ordering::Relaxed) % THREADS_MAX;
     }
-    // A thread that ends may read once more after its number has gone.
+    // An ending thread may read once more after its number is dropped.
     NUMBER.try_with(|number| *number).unwrap_or(0)
 }
 
-/// Locks; what a thread that panicked has left is whole.
+/// Locks a mutex. The data of a thread that panicked is consistent.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Buffers, of which each thread uses one.
+/// Number of buffers; each thread uses one.
 const SHARDS: usize = 64;
 
-/// Reads of a buffer: 10 MiB in all.
+/// Capacity of a buffer in reads; 10 MiB in total.
 const SHARD_READS: usize = 4096;
 
-/// Handles that a buffer knows the file of.
+/// Most handles whose file a buffer remembers.
 const HANDLES_MAX: usize = 1024;
 
-/// As many as a trace may have; later threads get the numbers of earlier ones.
+/// Most threads of a trace; later threads reuse the numbers.
 const THREADS_MAX: u32 = 1 << 20;
 
-/// How long a read is in memory only.
+/// Longest time that a read stays only in memory.
 const WRITE_EVERY: Duration = Duration::from_millis(50);
 
 #[cfg(test)]

@@ -1,8 +1,5 @@
-//! Stopped calls as records of a trace.
-//!
-//! In:    calls, one after another; a writer.
-//! Out:   records, their times counted from the first; what the trace holds.
-//! Never: a program that is ended because the trace cannot be written.
+//! Turns stopped calls into records of a trace. A trace that cannot be written does not end the
+//! program.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -17,7 +14,7 @@ use crate::written_reads::{TimedRead, WrittenReads};
 
 pub use crate::observer::UnseenReads;
 
-/// What a trace holds.
+/// Totals of a trace.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct RecordTotals {
     /// Reads of files.
@@ -26,10 +23,10 @@ pub struct RecordTotals {
     pub bytes: u64,
     /// Files that were read.
     pub files: usize,
-    /// What was not seen.
+    /// Reads that were not seen.
     pub unseen: UnseenReads,
-    /// Programs that would have run with the rights of their owner or with capabilities (setuid,
-    /// setgid), and ran without: a few of them by path.
+    /// Programs that lost the rights of their owner or their capabilities (setuid, setgid): a few
+    /// of them by path.
     pub unprivileged: Vec<String>,
 }
 
@@ -39,7 +36,7 @@ pub(crate) struct RecordedTrace {
     observer: ReadObserver,
     began: Instant,
     written: WrittenReads,
-    /// Why the trace cannot be written.
+    /// The error if the trace cannot be written.
     output_error: Option<io::Error>,
     unprivileged: Vec<String>,
 }
@@ -55,7 +52,7 @@ impl RecordedTrace {
         }
     }
 
-    /// Looks at a stopped call, whose thread must not go on before.
+    /// Examines a stopped call, whose thread must stay stopped until then.
     pub(crate) fn observe(&mut self, call: &StoppedCall) -> Option<TimedRead> {
         let ObservedRead { file, offset, length } = self.observer.observe(call)?;
         let at_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -71,19 +68,19 @@ impl RecordedTrace {
         }
     }
 
-    /// Notes a program whose privileges were withheld.
+    /// Records a program whose privileges were withheld.
     pub(crate) fn note_unprivileged(&mut self, program: String) {
         if self.unprivileged.len() < MAX_UNPRIVILEGED && !self.unprivileged.contains(&program) {
             self.unprivileged.push(program);
         }
     }
 
-    /// Whether the trace cannot be written: what is added from here on is lost.
+    /// Returns true if the trace cannot be written; later reads are lost.
     pub(crate) fn has_failed(&self) -> bool {
         self.output_error.is_some()
     }
 
-    /// What the trace holds.
+    /// Ends the trace and returns its totals.
     ///
     /// # Errors
     ///
@@ -98,5 +95,5 @@ impl RecordedTrace {
     }
 }
 
-/// Programs that are named.
+/// Most programs named.
 const MAX_UNPRIVILEGED: usize = 8;

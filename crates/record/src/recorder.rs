@@ -1,9 +1,5 @@
-//! A recording: the program runs, its reads become records.
-//!
-//! In:    a command, a writer.
-//! Out:   a trace; how the program ended, and what was not seen of it.
-//! Never: an end before the last process of the program has ended: without a listener their reads
-//!        would fail.
+//! Records a command: runs it until its last process has ended, because without a listener their
+//! reads would fail, and turns its reads into records.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd as _;
@@ -25,29 +21,29 @@ use crate::started_command::{self, RecordCommand, StartedCommand};
 use crate::traced_program::TracedProgram;
 use crate::tracer::{BlockedSignals, ThreadStop, TracedCalls, next_stop, seize, wait_for_stop};
 
-/// How a recording ended.
+/// Outcome of a recording.
 #[derive(Debug)]
 pub struct RecordSummary {
-    /// How the program ended.
+    /// Exit status of the program.
     pub status: ExitStatus,
-    /// What the trace holds.
+    /// Totals of the trace.
     pub totals: RecordTotals,
-    /// Why the program could not be traced, if it could not: then a signal may have made a call
-    /// that was recorded fail with EINTR.
+    /// The error if the program could not be traced. A signal may then have made a recorded call
+    /// fail with EINTR.
     pub untraced: Option<io::Error>,
 }
 
-/// Runs a command, and writes its reads of files until all its processes have ended. `started` gets
-/// the number of its first process. If others are still there a second after its end, `waits` gets
-/// them, as far as they can be found, once: without the recorder their reads would fail.
+/// Runs a command, and records its file reads until all its processes have ended. `started` gets
+/// the id of its first process. If other processes outlive it by a second, `waits` gets the ones
+/// that can be found, once: without the recorder their reads would fail.
 ///
 /// The calling thread becomes the tracer of the command. It waits for all children of this process,
-/// also for those that are not recorded.
+/// even unrecorded ones.
 ///
 /// # Errors
 ///
-/// If the command cannot be started or watched; or if the trace cannot be written: the program has
-/// run to its end all the same.
+/// If the command cannot be started or watched, or the trace cannot be written; in the last case
+/// the program has run to its end.
 pub fn record<W: Write>(
     command: &RecordCommand,
     writer: &mut TraceWriter<W>,
@@ -56,7 +52,7 @@ pub fn record<W: Write>(
 ) -> Result<RecordSummary, RecordError> {
     let running = started_command::start(command)?;
     started(running.process);
-    // A tracer sees a call that no signal interrupts; a listener has to receive it first.
+    // A signal cannot interrupt a call before a tracer sees it; a listener must receive it first.
     let untraced = seize(running.process, TracedCalls::Filtered).err();
     let recorded = match untraced {
         None => traced(&running, writer, waits),
@@ -67,7 +63,7 @@ pub fn record<W: Write>(
     Ok(RecordSummary { status, totals: trace.end()?, untraced })
 }
 
-/// Records a command that is traced.
+/// Records a traced command.
 fn traced<W: Write>(
     running: &StartedCommand,
     writer: &mut TraceWriter<W>,
@@ -79,10 +75,10 @@ fn traced<W: Write>(
     program.threads.add(first, |_| first);
     running.go(StopsAt::Tracer)?;
     let mut status = None;
-    // When the processes that are left are told, once.
+    // Time to report the remaining processes, once.
     let mut tell_at: Option<Instant> = None;
     loop {
-        // What was begun by a thread that was killed may stop only after its end.
+        // A process begun by a killed thread may stop only after the end of that thread.
         let may_wait = tell_at.is_none() && !program.threads.is_empty();
         match if may_wait { wait_for_stop() } else { next_stop() } {
             Ok(Some((thread, stop))) => {
@@ -123,7 +119,7 @@ fn listened<W: Write>(
         None => Ok(()),
     });
     if ended.is_err() && recording.status.is_none() {
-        // Without an answer its reads would fail one after another.
+        // Without answers its reads would fail.
         running.kill();
     }
     let status = match recording.status {
@@ -136,9 +132,9 @@ fn listened<W: Write>(
 
 struct Recording<F> {
     trace: RecordedTrace,
-    /// Told of the processes that the command has left behind.
+    /// Called with the processes that outlive the command.
     waits: F,
-    /// Of the first process, which was waited for.
+    /// Status of the first process, once it was reaped.
     status: Option<ExitStatus>,
 }
 
@@ -152,7 +148,7 @@ impl<F: FnMut(&[LeftProcess])> Recording<F> {
         let id = i32::try_from(running.process).ok().and_then(Pid::from_raw);
         let pidfd = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
         let since = left_behind::start_of(running.process);
-        // When the processes that are left are told, once.
+        // Time to report the remaining processes, once.
         let mut tell_at = None;
         loop {
             let is_reaped = self.status.is_some();
@@ -167,7 +163,7 @@ impl<F: FnMut(&[LeftProcess])> Recording<F> {
             let (event, has_ended) =
                 (polled[0].revents(), polled.get(1).is_some_and(|end| !end.revents().is_empty()));
             if has_ended {
-                // Before Linux 6.11 a process uses the filter until its parent knows of its end.
+                // Before Linux 6.11 a process uses the filter until its parent has reaped it.
                 self.status = running.wait().ok();
                 tell_at = Some(now() + TELL_AFTER);
             }
@@ -179,7 +175,7 @@ impl<F: FnMut(&[LeftProcess])> Recording<F> {
                 let call = listener.receive().map_err(RecordError::Unsupported)?;
                 if let Some(call) = call {
                     let read = self.trace.observe(&call);
-                    // The program goes on while the record is written.
+                    // The program continues while the record is written.
                     listener.let_go(&call);
                     self.trace.add(read, writer);
                 }
@@ -194,5 +190,5 @@ fn timespec(time: Duration) -> Timespec {
     Timespec::try_from(time).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }
 
-/// Most processes of a command end with it, or a moment later.
+/// Most processes end with their command, or shortly after.
 const TELL_AFTER: Duration = Duration::from_secs(1);

@@ -1,8 +1,5 @@
-//! Registers of a stopped thread, as far as a system call uses them.
-//!
-//! In:    a thread that the tracer has stopped.
-//! Out:   the call that a signal has interrupted; a register that is set.
-//! Never: a register of a 32-bit program.
+//! Registers of a stopped thread that hold the arguments and the result of a system call. 32-bit
+//! programs are not supported.
 
 use std::io;
 
@@ -13,18 +10,18 @@ pub(crate) struct InterruptedCall {
     pub(crate) args: [u64; 6],
 }
 
-/// A register that may be set.
+/// A register that can be set.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Register {
     /// The result of a call.
     Result,
     /// The fourth argument.
     Argument3,
-    /// The number of a call that a thread is about to make. With -1, it is not made.
+    /// Number of the call that a thread is about to make; -1 skips it.
     Number,
 }
 
-/// Returns the call that a stopped thread is at the end of, if its result is EINTR.
+/// Returns the call that a stopped thread is leaving, if its result is EINTR.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn interrupted_call(thread: u32) -> Option<InterruptedCall> {
     use std::mem::zeroed;
@@ -34,9 +31,9 @@ pub(crate) fn interrupted_call(thread: u32) -> Option<InterruptedCall> {
     const LONG_MODE: u64 = 0x33;
 
     let id = libc::pid_t::try_from(thread).ok()?;
-    // SAFETY: it consists of integers, for which zero is a value.
+    // SAFETY: the structure consists of integers, for which zero is valid.
     let mut of_thread: libc::user_regs_struct = unsafe { zeroed() };
-    // SAFETY: the kernel writes the registers into this structure, which is made for them.
+    // SAFETY: the kernel writes the registers into this structure of its own type.
     let result = unsafe {
         libc::ptrace(
             libc::PTRACE_GETREGS,
@@ -47,7 +44,7 @@ pub(crate) fn interrupted_call(thread: u32) -> Option<InterruptedCall> {
     };
     let is_interrupted = of_thread.rax.cast_signed() == -i64::from(libc::EINTR);
     let number = of_thread.orig_rax.cast_signed();
-    // Without a call, the number is negative.
+    // Outside a call the number is negative.
     if result < 0 || of_thread.cs != LONG_MODE || !is_interrupted || number < 0 {
         return None;
     }
@@ -80,7 +77,7 @@ pub(crate) fn set_register(thread: u32, register: Register, value: u64) -> io::R
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Has a call fail with ENOSYS, which a thread is about to make.
+/// Makes the call that a thread is about to make fail with ENOSYS.
 pub(crate) fn refuse_call(thread: u32) -> io::Result<()> {
     set_register(thread, Register::Result, (-i64::from(libc::ENOSYS)).cast_unsigned())?;
     set_register(thread, Register::Number, u64::MAX)

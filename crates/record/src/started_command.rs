@@ -1,8 +1,5 @@
-//! A command whose filter is installed between fork and exec, once the recorder says which.
-//!
-//! In:    a command; whether its calls stop at a tracer or at a listener.
-//! Out:   its process; why it could not be started; how it ended.
-//! Never: a signal mask, a descriptor or an ignored signal that the command would not have alone.
+//! Starts a command whose filter is installed between fork and exec. The command inherits no signal
+//! mask, descriptor or ignored signal from the recorder.
 //!
 //! ```text
 //!   recorder    fork    attach to it   "t" or "l"                    wait
@@ -26,16 +23,16 @@ use crate::error::RecordError;
 use crate::filter::{self, StopsAt};
 use crate::listener::{self, CallListener};
 
-/// What is recorded.
+/// Command to be recorded.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct RecordCommand {
-    /// The program, found as a shell finds it.
+    /// The program, looked up in PATH as by a shell.
     pub program: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
 }
 
-/// A command that waits for its filter, or runs.
+/// A command that waits for its filter, or is running.
 #[derive(Debug)]
 pub(crate) struct StartedCommand {
     pub(crate) process: u32,
@@ -46,7 +43,7 @@ pub(crate) struct StartedCommand {
 ///
 /// # Errors
 ///
-/// If there is no process or socket to be had, or a word of the command has a zero byte.
+/// If no process or socket can be created, or an argument contains a zero byte.
 pub(crate) fn start(command: &RecordCommand) -> Result<StartedCommand, RecordError> {
     let words = std::iter::once(&command.program).chain(&command.args);
     let words: Result<Vec<CString>, io::Error> =
@@ -71,11 +68,11 @@ pub(crate) fn start(command: &RecordCommand) -> Result<StartedCommand, RecordErr
 
 /// The command's side of the fork.
 fn run(ours: OwnedFd, socket: &OwnedFd, words: &[*const c_char], of: &[Vec<sock_filter>; 2]) -> ! {
-    // Else the end of the recorder would not be seen.
+    // Otherwise the end of the recorder would go unnoticed.
     drop(ours);
     let (step, error) = match filtered(socket, of) {
         Ok(()) => {
-            // The runtime ignores it.
+            // The Rust runtime ignores SIGPIPE.
             // SAFETY: no handler is installed.
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
             // SAFETY: the words end with zeroes, and their list with a null pointer.
@@ -86,11 +83,11 @@ fn run(ours: OwnedFd, socket: &OwnedFd, words: &[*const c_char], of: &[Vec<sock_
     };
     let [a, b, c, d] = error.raw_os_error().unwrap_or(libc::EIO).to_ne_bytes();
     let _ = send(socket, &[step, a, b, c, d], SendFlags::NOSIGNAL);
-    // SAFETY: it ends the process without running what the parent has registered.
+    // SAFETY: it ends the process without running the parent's exit handlers.
     unsafe { libc::_exit(127) }
 }
 
-/// Waits for the recorder, and installs the filter that it wants.
+/// Waits for the recorder and installs the filter that it chooses.
 fn filtered(socket: &OwnedFd, programs: &[Vec<sock_filter>; 2]) -> io::Result<()> {
     let mut byte = [0];
     loop {
@@ -113,11 +110,11 @@ fn filtered(socket: &OwnedFd, programs: &[Vec<sock_filter>; 2]) -> io::Result<()
 }
 
 impl StartedCommand {
-    /// Lets the command begin: its calls stop there. Returns the listener, if that is one.
+    /// Lets the command begin with calls that stop there. Returns the listener, if there is one.
     ///
     /// # Errors
     ///
-    /// If the filter could not be installed.
+    /// If the filter cannot be installed.
     pub(crate) fn go(&self, stops_at: StopsAt) -> Result<Option<CallListener>, RecordError> {
         let byte = match stops_at {
             StopsAt::Tracer => TRACED,
@@ -136,26 +133,26 @@ impl StartedCommand {
         }
     }
 
-    /// Returns why the command could not be started; it has ended.
+    /// Checks that the command has called exec.
     ///
     /// # Errors
     ///
-    /// That reason.
+    /// The reason why it could not be started; it has ended.
     pub(crate) fn has_started(&self, command: &RecordCommand) -> Result<(), RecordError> {
         let mut failure = [0; 5];
         match recv(&self.socket, &mut failure, RecvFlags::DONTWAIT) {
             Ok((5, _)) if failure[0] == FILTER => Err(RecordError::Unsupported(errno(failure))),
             Ok((5, _)) => Err(start_error(command, errno(failure))),
-            // It was closed by exec.
+            // Exec has closed it.
             _ => Ok(()),
         }
     }
 
-    /// Waits for the end of the process. It was not waited for before.
+    /// Waits for the end of the process, which must not have been reaped.
     ///
     /// # Errors
     ///
-    /// Those of the kernel.
+    /// If the kernel returns an error.
     pub(crate) fn wait(&self) -> io::Result<ExitStatus> {
         let mut status = 0;
         loop {
@@ -170,7 +167,7 @@ impl StartedCommand {
         }
     }
 
-    /// Kills the process, which was not waited for.
+    /// Kills the process, which must not have been reaped.
     pub(crate) fn kill(&self) {
         // SAFETY: it takes numbers. The process is our child, and its number is not used again
         // before it was waited for.

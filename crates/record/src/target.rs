@@ -1,8 +1,5 @@
-//! What a stopped thread reads: its descriptors and its memory, as `/proc` shows them.
-//!
-//! In:    a thread that is stopped in a system call.
-//! Out:   the file behind a descriptor, its position, integers in its memory.
-//! Never: a descriptor of the thread duplicated here: a file that it closes must be closed.
+//! Descriptors and memory of a stopped thread, read from `/proc`. Descriptors are never duplicated
+//! here, so a file that the thread closes is closed.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -14,24 +11,24 @@ use rustix::io::Errno;
 
 use crate::proc_status;
 
-/// A file that can be recorded.
+/// Identity of a recordable file.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct RecordedInode {
     device: u64,
     inode: u64,
-    /// Of a block device: which. 0 of a regular file.
+    /// Device number of a block device; 0 for a regular file.
     block_device: u64,
 }
 
-/// A process whose descriptors cannot be seen.
+/// Error for a process that hides its descriptors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HiddenProcess;
 
-/// The file behind a descriptor.
+/// A file behind a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenedFile {
     pub(crate) identity: RecordedInode,
-    /// None where it is not known.
+    /// None if unknown.
     pub(crate) size: Option<u64>,
 }
 
@@ -39,12 +36,12 @@ pub(crate) struct OpenedFile {
 ///
 /// # Errors
 ///
-/// If the system hides the descriptors of the process: it is not dumpable, and we are not root.
+/// If the kernel hides the descriptors of the process: it is not dumpable, and we are not root.
 pub(crate) fn opened(thread: u32, fd: i32) -> Result<Option<OpenedFile>, HiddenProcess> {
     match stat(format!("/proc/{thread}/fd/{fd}")) {
         Ok(found) => Ok(recordable(&found)),
         Err(Errno::ACCESS | Errno::PERM) => Err(HiddenProcess),
-        // The call will fail.
+        // The call is going to fail.
         Err(_) => Ok(None),
     }
 }
@@ -75,7 +72,7 @@ fn block_device_size(special: u64) -> Option<u64> {
     text.trim().parse::<u64>().ok()?.checked_mul(SECTOR_SIZE)
 }
 
-/// Returns the name of the file behind a descriptor. Bytes that are no text become U+FFFD.
+/// Returns the name of the file behind a descriptor. Invalid UTF-8 becomes U+FFFD.
 pub(crate) fn name(thread: u32, fd: i32) -> Option<String> {
     let name = fs::read_link(format!("/proc/{thread}/fd/{fd}")).ok()?;
     Some(name.to_string_lossy().into_owned())
@@ -84,13 +81,13 @@ pub(crate) fn name(thread: u32, fd: i32) -> Option<String> {
 /// Returns the position of a descriptor.
 pub(crate) fn position(thread: u32, fd: i32) -> Option<u64> {
     let mut info = File::open(format!("/proc/{thread}/fdinfo/{fd}")).ok()?;
-    // One call in place of six: the position is the first line of some.
+    // One call in place of six: the position is in the first line.
     let mut bytes = [0; 64];
     let count = info.read(&mut bytes).ok()?;
     position_in(&bytes[..count])
 }
 
-/// The position in the first line of a `fdinfo`.
+/// Returns the position in the first line of a `fdinfo`.
 fn position_in(info: &[u8]) -> Option<u64> {
     let line = info.split(|byte| *byte == b'\n').next()?;
     std::str::from_utf8(line).ok()?.strip_prefix("pos:")?.trim().parse().ok()
@@ -115,13 +112,13 @@ pub(crate) fn integer(thread: u32, address: u64) -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// Returns the program that a thread has just begun, if the system has withheld privileges that
-/// its file gives: those of its owner (setuid), of its group (setgid), or capabilities.
+/// Returns the program that a thread has just started, if the kernel has withheld privileges of its
+/// file: its owner's (setuid), its group's (setgid), or capabilities.
 pub(crate) fn unprivileged(thread: u32) -> Option<String> {
     let path = format!("/proc/{thread}/exe");
     let program = stat(&path).ok()?;
     let status = proc_status::status(&thread.to_string())?;
-    // Real, effective, saved and of files.
+    // Real, effective, saved and file system id.
     let effective = |name: &str| -> Option<u32> {
         proc_status::field(&status, name)?.split_whitespace().nth(1)?.parse().ok()
     };

@@ -1,8 +1,5 @@
-//! Traced threads, whose stops become records.
-//!
-//! In:    stops, one at a time; a writer.
-//! Out:   a trace; which threads are there; programs whose privileges were withheld.
-//! Never: a thread that stays stopped, but with its process; a signal that is not delivered.
+//! Handles the stops of traced threads and records their reads. No thread stays stopped without its
+//! process, and no signal is lost.
 
 use std::io::Write;
 
@@ -19,7 +16,7 @@ use crate::tracer::{
     listen,
 };
 
-/// What is traced, and the trace of it.
+/// Traced threads, and the trace of their reads.
 #[derive(Debug)]
 pub(crate) struct TracedProgram {
     pub(crate) threads: TracedThreads,
@@ -38,7 +35,7 @@ impl TracedProgram {
         }
     }
 
-    /// Takes a stop, and lets the thread go on. Returns whether a thread has come or gone.
+    /// Handles a stop and resumes the thread. Returns true if a thread was added or removed.
     pub(crate) fn handle<W: Write>(
         &mut self,
         thread: u32,
@@ -52,12 +49,13 @@ impl TracedProgram {
         }
         let mut is_changed = self.threads.add(thread, process_of);
         let mut read = None;
-        // An error of a request means that the thread was killed meanwhile.
+        // A failed request means that the thread has been killed.
         let _ = match stop {
             ThreadStop::Call => {
                 let mut calls = self.calls;
                 if let Some(EnteredCall { call, is_refused }) = entered_call(thread) {
-                    // Elsewhere than on x86-64 it is made, as a tracer of the program may want.
+                    // On other machines than x86-64 the call is made, as a tracer of the program
+                    // may intend.
                     if !(is_refused && refuse_call(thread).is_ok()) {
                         read = self.trace.observe(&call);
                         if self.waits.enter(&call) {
@@ -78,14 +76,14 @@ impl TracedProgram {
                 listen(thread)
             }
             ThreadStop::Begun => {
-                // Its own first stop may come after the end of this thread.
+                // The first stop of the new thread may come after the end of this one.
                 if let Some(begun) = event_thread(thread) {
                     is_changed |= self.threads.add(begun, process_of);
                 }
                 go_on(thread, 0, self.calls)
             }
             ThreadStop::Exec => {
-                // It will not end under the number that it had.
+                // It will not end under its old number.
                 self.waits.forget(thread);
                 if let Some(before) = event_thread(thread).filter(|before| *before != thread) {
                     self.threads.remove(before);
@@ -103,18 +101,18 @@ impl TracedProgram {
             }
             ThreadStop::Ended(_) => Ok(()),
         };
-        // The thread goes on while the record is written.
+        // The thread continues while the record is written.
         self.trace.add(read, writer);
         is_changed
     }
-    /// Lets a stopped thread go on untraced, or returns false if it has to stop once more before:
-    /// in a wait that the recorder interrupts, and that starts again after that stop.
+    /// Detaches from a stopped thread. Returns false if it must stop once more first: in a wait
+    /// that the recorder interrupts, which restarts after that stop.
     pub(crate) fn release(&mut self, thread: u32, stop: ThreadStop) -> bool {
         self.waits.leave(thread);
         let is_waiting =
             || is_interrupted(thread) || entered_call(thread).is_some_and(|it| is_endless(it.call));
         if stop == ThreadStop::Call && is_waiting() {
-            // This stop took the place of the one that was asked for.
+            // This stop replaced the requested one.
             let asked = interrupt(thread);
             return asked.and_then(|()| go_on(thread, 0, TracedCalls::Filtered)).is_err();
         }
@@ -123,7 +121,7 @@ impl TracedProgram {
         }
         self.waits.forget(thread);
         let signal = if let ThreadStop::Signal(signal) = stop { signal } else { 0 };
-        // An error means that the thread was killed meanwhile.
+        // An error means that the thread has been killed.
         let _ = detach(thread, signal);
         true
     }

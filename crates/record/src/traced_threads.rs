@@ -1,8 +1,5 @@
-//! The threads that a recording has attached to, and the processes that they are of.
-//!
-//! In:    threads, as they are attached, begin and end.
-//! Out:   which threads are there, and of which processes.
-//! Never: a look at `/proc` for a thread that is known: each of its system calls comes here.
+//! Attached threads and their processes. A known thread costs no look-up in `/proc`, because each
+//! of its system calls comes here.
 
 use std::collections::HashMap;
 
@@ -10,7 +7,7 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(crate) struct TracedThreads {
     process_of: HashMap<u32, u32>,
-    /// By process: the number of its threads.
+    /// Number of threads by process.
     counts: HashMap<u32, usize>,
 }
 
@@ -27,17 +24,17 @@ impl TracedThreads {
         self.process_of.contains_key(&thread)
     }
 
-    /// Whether a thread of this process is there.
+    /// Returns true if a thread of this process is attached.
     pub(crate) fn has_process(&self, process: u32) -> bool {
         self.counts.contains_key(&process)
     }
 
-    /// The processes, in no order.
+    /// Returns the processes in no particular order.
     pub(crate) fn processes(&self) -> impl Iterator<Item = u32> + '_ {
         self.counts.keys().copied()
     }
 
-    /// Adds a thread, and says whether it is new. Its process is looked up only then.
+    /// Adds a thread and returns true if it is new. Only then is its process looked up.
     pub(crate) fn add(&mut self, thread: u32, process_of: impl FnOnce(u32) -> u32) -> bool {
         if self.contains(thread) {
             return false;
@@ -48,7 +45,7 @@ impl TracedThreads {
         true
     }
 
-    /// Removes a thread that has ended, or is let go. One that is not known is none.
+    /// Removes a thread that has ended or was detached; no-op for an unknown thread.
     pub(crate) fn remove(&mut self, thread: u32) {
         let Some(process) = self.process_of.remove(&thread) else { return };
         let count = self.counts.get_mut(&process).expect("each process of a thread is counted");
@@ -58,7 +55,7 @@ impl TracedThreads {
         }
     }
 
-    /// Removes the threads for which this is not so.
+    /// Keeps the threads for which the predicate is true.
     pub(crate) fn retain(&mut self, is_kept: impl Fn(u32) -> bool) {
         let gone: Vec<u32> = self.process_of.keys().copied().filter(|it| !is_kept(*it)).collect();
         gone.into_iter().for_each(|thread| self.remove(thread));
@@ -69,7 +66,7 @@ impl TracedThreads {
 mod tests {
     use super::*;
 
-    /// The state of each thread of a process that had ended was read at each call of the others.
+    /// Regression: each call read the state of every thread of a process that had ended.
     #[test]
     fn a_process_is_looked_up_once_a_thread_and_is_gone_with_its_last() {
         let mut threads = TracedThreads::default();

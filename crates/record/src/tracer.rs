@@ -1,11 +1,9 @@
-//! ptrace: the stops of threads, at all of their system calls or at those that a filter picks.
+//! ptrace: stops threads at all system calls, or at the calls that a filter selects.
 //!
-//! In:    thread numbers.
-//! Out:   their stops, one at a time; requests that let them go on.
-//! Never: a thread that stays stopped when this process ends. One that was running before goes on
-//!        untraced, also after SIGKILL; one with a filter is killed, as its reads would fail.
+//! When this process ends, even by SIGKILL, no thread stays stopped: one that it attached to
+//! continues untraced, and one with a filter is killed, because its reads would fail.
 //!
-//! All calls are to be made by one thread: to the kernel that is the tracer.
+//! One thread must make all calls, because the kernel regards that thread as the tracer.
 
 use std::ffi::c_void;
 use std::io;
@@ -18,45 +16,46 @@ use libc::{c_int, c_uint, c_ulong, pid_t, sigset_t};
 use crate::filter::OF_THIS_FILTER;
 use crate::listener::StoppedCall;
 
-/// Why a thread is stopped.
+/// Reason of a stop.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ThreadStop {
-    /// It is not: it has ended, with this status of `waitpid`.
+    /// Not stopped: the thread has ended, with this status of `waitpid`.
     Ended(c_int),
-    /// At the beginning or the end of a system call, or at one that the filter picks.
+    /// At the entry or exit of a system call, or at one that the filter selects.
     Call,
-    /// A signal is to be delivered to it.
+    /// Before delivery of this signal.
     Signal(c_int),
-    /// It was attached, interrupted or continued, or is a new thread or process.
+    /// It was attached, interrupted or continued, or is new.
     Attached,
-    /// Its process is stopped, as by Ctrl-Z.
+    /// With its process, as by Ctrl-Z.
     Group,
-    /// It has begun a thread or a process: [`event_thread`] is that one.
+    /// It has started a thread or a process, returned by [`event_thread`].
     Begun,
-    /// Its process has called exec: [`event_thread`] is the thread that did, under its number from
-    /// before; it has that of its process now.
+    /// Its process has called exec. [`event_thread`] returns the old number of the calling thread,
+    /// which now has the number of the process.
     Exec,
 }
 
-/// What the next wait was ended by.
+/// Event that ended a wait.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum WakeUp {
-    /// A thread may have stopped, or the time has passed.
+    /// A thread may have stopped, or the time is over.
     Look,
     /// The user ends the recording.
     Stop,
 }
 
-/// Which system calls stop a thread.
+/// System calls that stop a thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum TracedCalls {
-    /// Each, at its beginning and its end.
+    /// Every call, at its entry and exit.
     All,
-    /// Those at which the thread's filter asks for the tracer.
+    /// The calls that the filter sends to the tracer.
     Filtered,
 }
 
-/// Attaches to a thread, which goes on; its new threads and processes are attached, too.
+/// Attaches to a running thread without stopping it; its new threads and processes are attached,
+/// too.
 pub(crate) fn seize(thread: u32, calls: TracedCalls) -> io::Result<()> {
     let options = libc::PTRACE_O_TRACESYSGOOD
         | libc::PTRACE_O_TRACECLONE
@@ -71,12 +70,12 @@ pub(crate) fn seize(thread: u32, calls: TracedCalls) -> io::Result<()> {
     request(libc::PTRACE_SEIZE, thread, without_provenance_mut(options))
 }
 
-/// Has a running thread stop.
+/// Stops a running thread.
 pub(crate) fn interrupt(thread: u32) -> io::Result<()> {
     request(libc::PTRACE_INTERRUPT, thread, null_mut())
 }
 
-/// Lets a thread go on to its next system call of these, with a signal if it is not 0.
+/// Resumes a thread until its next such call, with a signal if it is not 0.
 pub(crate) fn go_on(thread: u32, signal: c_int, calls: TracedCalls) -> io::Result<()> {
     let to = match calls {
         TracedCalls::All => libc::PTRACE_SYSCALL,
@@ -90,7 +89,7 @@ pub(crate) fn listen(thread: u32) -> io::Result<()> {
     request(libc::PTRACE_LISTEN, thread, null_mut())
 }
 
-/// Lets a stopped thread go on untraced, with a signal if it is not 0.
+/// Detaches from a stopped thread, with a signal if it is not 0.
 pub(crate) fn detach(thread: u32, signal: c_int) -> io::Result<()> {
     request(libc::PTRACE_DETACH, thread, signal_argument(signal))
 }
@@ -111,12 +110,11 @@ fn request(request: c_uint, thread: u32, data: *mut c_void) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct EnteredCall {
     pub(crate) call: StoppedCall,
-    /// A filter that the program has installed asks for a tracer. Untraced, there is none, and the
-    /// call fails.
+    /// True if a filter of the program sends the call to a tracer. Untraced, the call would fail.
     pub(crate) is_refused: bool,
 }
 
-/// Returns the system call that a thread is about to make; None if it is at the end of one.
+/// Returns the system call that a thread is about to make; None if it is at the exit of one.
 pub(crate) fn entered_call(thread: u32) -> Option<EnteredCall> {
     let mut info = CallInfo::default();
     let size = size_of::<CallInfo>();
@@ -137,8 +135,8 @@ pub(crate) fn entered_call(thread: u32) -> Option<EnteredCall> {
     is_entry.then(|| EnteredCall { call: call(), is_refused })
 }
 
-/// Returns the thread that a stop of another one is about: [`ThreadStop::Begun`] and
-/// [`ThreadStop::Exec`]; None if the other one was killed meanwhile.
+/// Returns the other thread of a stop, for [`ThreadStop::Begun`] and [`ThreadStop::Exec`]; None if
+/// the stopped thread has been killed.
 pub(crate) fn event_thread(thread: u32) -> Option<u32> {
     let id = pid_t::try_from(thread).ok()?;
     let mut message: c_ulong = 0;
@@ -158,16 +156,16 @@ pub(crate) fn event_thread(thread: u32) -> Option<u32> {
 ///
 /// # Errors
 ///
-/// If there is no thread left to be waited for (`ECHILD`).
+/// If no thread is left to wait for (`ECHILD`).
 pub(crate) fn next_stop() -> io::Result<Option<(u32, ThreadStop)>> {
     wait(libc::WNOHANG)
 }
 
-/// Waits for the next thread that has stopped or ended; None if a signal came to this one.
+/// Waits for the next thread that has stopped or ended; None if a signal arrived.
 ///
 /// # Errors
 ///
-/// If there is no thread left to be waited for (`ECHILD`).
+/// If no thread is left to wait for (`ECHILD`).
 pub(crate) fn wait_for_stop() -> io::Result<Option<(u32, ThreadStop)>> {
     wait(0)
 }
@@ -199,14 +197,14 @@ fn stop_of(status: c_int) -> ThreadStop {
     match signal {
         _ if event == libc::PTRACE_EVENT_EXEC => ThreadStop::Exec,
         _ if event == libc::PTRACE_EVENT_SECCOMP => ThreadStop::Call,
-        // Of clone, fork and vfork: no others are asked for.
+        // From clone, fork and vfork; no other events are requested.
         _ if event != 0 => ThreadStop::Begun,
         signal if signal == libc::SIGTRAP | CALL_BIT => ThreadStop::Call,
         signal => ThreadStop::Signal(signal),
     }
 }
 
-/// The signals of stops and of the user, blocked as long as this lives: they are waited for.
+/// Blocks SIGCHLD and the user's signals while it lives, so that they can be waited for.
 #[derive(Debug)]
 pub(crate) struct BlockedSignals {
     blocked: sigset_t,
@@ -214,10 +212,10 @@ pub(crate) struct BlockedSignals {
 }
 
 impl BlockedSignals {
-    /// Blocks SIGCHLD and these in this thread, and in those that it starts.
+    /// Blocks SIGCHLD and these signals in this thread and in threads that it starts.
     pub(crate) fn new(of_user: &[c_int]) -> io::Result<Self> {
         let blocked = set_of(&[&[libc::SIGCHLD], of_user].concat());
-        // No SIGCHLD is sent for a stop where the signal is ignored, as by `trap '' CHLD`.
+        // The kernel sends no SIGCHLD for a stop if the signal is ignored, as by `trap '' CHLD`.
         // SAFETY: no handler is installed.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         let mut before = set_of(&[]);
@@ -230,7 +228,7 @@ impl BlockedSignals {
         Ok(Self { blocked, before })
     }
 
-    /// Waits for one of them.
+    /// Waits for one of the signals.
     pub(crate) fn wait(&self, at_most: Duration) -> WakeUp {
         let seconds = libc::time_t::try_from(at_most.as_secs()).unwrap_or(libc::time_t::MAX);
         let time = libc::timespec { tv_sec: seconds, tv_nsec: at_most.subsec_nanos().into() };
@@ -283,7 +281,7 @@ const SYSCALL_FILTERED: u8 = 3;
 /// `PTRACE_EVENT_STOP`, which has no name in all libraries.
 const EVENT_STOP: c_int = 128;
 
-/// `PTRACE_O_TRACESYSGOOD`: it tells stops at calls from SIGTRAP.
+/// `PTRACE_O_TRACESYSGOOD`: distinguishes stops at calls from SIGTRAP.
 const CALL_BIT: c_int = 0x80;
 
 #[cfg(test)]

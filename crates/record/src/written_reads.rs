@@ -1,8 +1,5 @@
-//! Reads as records of a trace.
-//!
-//! In:    reads in the order of their times; a writer.
-//! Out:   records, their times counted from the first read; how many reads and bytes they are.
-//! Never: a record that is longer than the format's longest.
+//! Writes reads as records of a trace, with times counted from the first read. Records never exceed
+//! the format's longest.
 
 use std::io::{self, Write};
 
@@ -19,17 +16,17 @@ pub(crate) struct TimedRead {
     pub(crate) length: u64,
 }
 
-/// What was written so far.
+/// Totals of the records written so far.
 #[derive(Debug, Default)]
 pub(crate) struct WrittenReads {
-    /// The time of the first read, which is 0 in the trace.
+    /// Time of the first read, which is 0 in the trace.
     first_ns: Option<u64>,
     pub(crate) reads: u64,
     pub(crate) bytes: u64,
 }
 
 impl WrittenReads {
-    /// Writes a read. One that is longer than a record may be is several.
+    /// Writes a read, as several records if it is longer than a record may be.
     pub(crate) fn write<W: Write>(
         &mut self,
         read: TimedRead,

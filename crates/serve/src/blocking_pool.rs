@@ -104,7 +104,7 @@ struct PoolState {
 }
 
 impl BlockingPool {
-    /// Gives a job away. It is done even if the pool is closed afterwards.
+    /// Queues a job. It runs even if the pool is closed afterwards.
     pub(crate) fn add(&self, store: &Arc<dyn Store>, job: BlockingJob) {
         let kind = job.work.kind(&**store);
         self.kinds[kind as usize].add(store, job);

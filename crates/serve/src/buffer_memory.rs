@@ -1,8 +1,5 @@
-//! Buffers of connections, mapped from the system and given back to it when they are dropped.
-//!
-//! In:    sizes.
-//! Out:   zeroed bytes, and how many are mapped now.
-//! Never: a buffer taken from the heap while the system maps memory: the heap keeps freed memory.
+//! Buffers of connections, mapped from the system and unmapped when they are dropped: the heap
+//! would keep freed memory.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -26,7 +23,7 @@ pub(crate) struct ConnectionBuffer {
 #[derive(Debug)]
 enum BufferBytes {
     Mapped(MmapMut),
-    /// Of an empty buffer, or where the system has no mapping left (`vm.max_map_count`).
+    /// For an empty buffer, or when the process has no mapping left (`vm.max_map_count`).
     Heap(Vec<u8>),
 }
 
@@ -47,12 +44,6 @@ impl BufferMemory {
         let buffer = ConnectionBuffer { bytes, owner: self.clone() };
         assert_eq!(buffer.len(), len, "a buffer has the length that was asked for");
         buffer
-    }
-
-    /// Whether the system would still map so many bytes to this process (`ulimit -v`, strict
-    /// overcommit). Nothing stays mapped.
-    pub(crate) fn could_map(len: usize) -> bool {
-        MmapMut::map_anon(len).is_ok()
     }
 
     /// Returns the bytes of all buffers that are mapped now.

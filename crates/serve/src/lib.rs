@@ -16,6 +16,7 @@ mod counters;
 mod error;
 mod log;
 mod mailbox;
+mod map_probe;
 pub mod metrics;
 pub mod nbd;
 mod open_connections;

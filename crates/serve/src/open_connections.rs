@@ -1,9 +1,9 @@
-//! Open connections, with places by kind: clients of one listener take no place of another's.
+//! Open connections, with separate limits for Unix and TCP clients.
 //!
-//! In:    connections that come, finish their handshake, and end.
-//! Out:   admission, or refusal; the handshake that is closed to make room.
-//! Never: a client that has not finished its handshake in the place of a new one; a control request
-//!        kept out by clients that are served; a TCP peer kept out by the connections of another.
+//! In:    connections that arrive, finish their handshake, and end.
+//! Out:   admission or refusal, and the handshake that is closed to make room.
+//! Never: a stalled handshake that keeps a new client out; a control request refused because all
+//!        connections are served; one TCP peer that takes the places of all others.
 //!
 //! ```text
 //!   Network   | served . . . . . | handshakes |  room for peers | max + at most PEER_ROOM
@@ -14,13 +14,13 @@
 //! ```
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::socket::{Peer, Socket};
 
-/// The kind of listener that a client came through.
+/// Kind of listener through which a client connected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ClientKind {
     /// A Unix socket: processes of the same user, or root's. They may send control requests.
@@ -32,10 +32,12 @@ pub(crate) enum ClientKind {
 /// The connections of a server.
 #[derive(Debug)]
 pub(crate) struct OpenConnections {
-    /// Connections of each kind that may be served at a time.
+    /// Limit of served connections, for each kind.
     max: usize,
     arrivals: u64,
     all: HashMap<u32, OpenConnection>,
+    /// Counts of each kind, updated with each change of phase.
+    kinds: [KindCounts; 2],
 }
 
 #[derive(Debug)]
@@ -44,12 +46,29 @@ struct OpenConnection {
     kind: ClientKind,
     phase: ConnectionPhase,
     arrival: u64,
-    /// None of a local client: all of them are one peer.
+    /// None for a local client: all of them are one peer.
     network: Option<PeerNetwork>,
 }
 
-/// The addresses that count as one TCP peer: one of IPv4, the 64 bits in front of IPv6, of which a
-/// host may have all.
+/// Connections of one kind that were not evicted.
+#[derive(Debug, Default)]
+struct KindCounts {
+    open: usize,
+    served: usize,
+    peers: HashMap<Option<PeerNetwork>, PeerCounts>,
+}
+
+/// Connections of one peer that were not evicted.
+#[derive(Debug, Default)]
+struct PeerCounts {
+    open: usize,
+    served: usize,
+    /// Numbers of connections in their handshake, by arrival.
+    waiting: BTreeMap<u64, u32>,
+}
+
+/// Addresses that count as one TCP peer: an IPv4 address, or an IPv6 prefix of 64 bits, because one
+/// host may use all addresses below it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum PeerNetwork {
     V4([u8; 4]),
@@ -60,121 +79,112 @@ enum PeerNetwork {
 enum ConnectionPhase {
     Handshake,
     Served,
-    /// Closed for a newer client; its thread has not ended yet.
+    /// Closed to make room for a newer client; its thread has not ended yet.
     Evicted,
 }
 
 /// Result of a client's arrival.
 #[derive(Clone, Debug)]
 pub(crate) enum Admission {
-    /// It may begin its handshake.
+    /// The client may begin its handshake.
     Admitted,
-    /// The same, after this client's handshake was closed.
+    /// The client may begin its handshake; that of this other client was closed for it.
     Replaced(Arc<Socket>),
     /// All connections of its kind are served.
     Full,
 }
 
-/// Result of a handshake that has ended well.
+/// Result of a completed handshake.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ServiceStart {
     /// The client is served from now on.
     Served,
     /// All connections of its kind are served.
     Full,
-    /// It was closed for a newer client before.
+    /// The connection was closed for a newer client.
     Evicted,
 }
 
 impl OpenConnections {
     pub(crate) fn new(max: usize) -> Self {
-        Self { max, arrivals: 0, all: HashMap::new() }
+        Self { max, arrivals: 0, all: HashMap::new(), kinds: Default::default() }
     }
 
-    /// Adds a client that begins its handshake, if there is a place for it.
+    /// Adds a client in its handshake if a place is free or can be freed.
     pub(crate) fn admit(
         &mut self,
         number: u32,
         socket: &Arc<Socket>,
         kind: ClientKind,
     ) -> Admission {
-        // Threads of evicted clients end at once; if the system does not run them, none is added.
+        // Threads of evicted clients end soon; if the system does not run them, admit no more.
         if self.all.len() >= 2 * (self.max + CONTROL_ROOM) + EVICTED_MAX {
             return Admission::Full;
         }
         let mut admission = Admission::Admitted;
         let network = PeerNetwork::of(socket.peer);
-        let open = self.count_by_peer(kind, |phase| phase != ConnectionPhase::Evicted);
-        let of_peer = open.get(&network).copied().unwrap_or(0);
-        if open.values().sum::<usize>() >= self.places(kind, of_peer) {
-            let may_be_closed = |it: &&mut OpenConnection| {
-                let is_waiting = it.kind == kind && it.phase == ConnectionPhase::Handshake;
-                is_waiting && open[&it.network] >= of_peer
-            };
-            let waiting = self.all.values_mut().filter(may_be_closed);
-            let Some(oldest) = waiting.max_by_key(|it| (open[&it.network], Reverse(it.arrival)))
-            else {
+        let counts = &self.kinds[kind as usize];
+        let of_peer = counts.peers.get(&network).map_or(0, |peer| peer.open);
+        if counts.open >= self.places(kind, of_peer) {
+            let Some(oldest) = counts.oldest_handshake_of_largest_peer(of_peer) else {
                 return Admission::Full;
             };
-            oldest.phase = ConnectionPhase::Evicted;
-            oldest.socket.shut();
-            admission = Admission::Replaced(Arc::clone(&oldest.socket));
+            self.set_phase(oldest, ConnectionPhase::Evicted);
+            let socket = &self.all[&oldest].socket;
+            socket.shut();
+            admission = Admission::Replaced(Arc::clone(socket));
         }
         self.arrivals += 1;
         let (socket, arrival) = (Arc::clone(socket), self.arrivals);
         let phase = ConnectionPhase::Handshake;
         let client = OpenConnection { socket, kind, phase, arrival, network };
+        self.kinds[kind as usize].add(number, &client);
         let old = self.all.insert(number, client);
         assert!(old.is_none(), "a number names one open connection");
         admission
     }
 
-    /// Gives a client whose handshake has ended a place among those that are served.
+    /// Moves a client that has finished its handshake to the served connections.
     pub(crate) fn begin_service(&mut self, number: u32) -> ServiceStart {
         let Some(client) = self.all.get(&number) else { return ServiceStart::Evicted };
         if client.phase == ConnectionPhase::Evicted {
             return ServiceStart::Evicted;
         }
-        let (kind, network) = (client.kind, client.network);
-        let served = self.count_by_peer(kind, |phase| phase == ConnectionPhase::Served);
-        let of_peer = served.get(&network).copied().unwrap_or(0);
+        let kind = client.kind;
+        let counts = &self.kinds[kind as usize];
+        let of_peer = counts.peers.get(&client.network).map_or(0, |peer| peer.served);
         let places = self.max.saturating_add(self.peer_room(kind, of_peer));
-        if served.values().sum::<usize>() >= places {
+        if counts.served >= places {
             return ServiceStart::Full;
         }
-        if let Some(client) = self.all.get_mut(&number) {
-            client.phase = ConnectionPhase::Served;
-        }
+        self.set_phase(number, ConnectionPhase::Served);
         ServiceStart::Served
     }
 
-    /// The connections of a kind in some phases, by peer.
-    fn count_by_peer(
-        &self,
-        kind: ClientKind,
-        is_counted: impl Fn(ConnectionPhase) -> bool,
-    ) -> HashMap<Option<PeerNetwork>, usize> {
-        let mut counts = HashMap::new();
-        for it in self.all.values().filter(|it| it.kind == kind && is_counted(it.phase)) {
-            *counts.entry(it.network).or_default() += 1;
-        }
-        counts
+    fn set_phase(&mut self, number: u32, phase: ConnectionPhase) {
+        let client = self.all.get_mut(&number).expect("only open connections change their phase");
+        let counts = &mut self.kinds[client.kind as usize];
+        counts.subtract(client);
+        client.phase = phase;
+        counts.add(number, client);
     }
 
-    /// The largest number of connections of a kind with which one more is admitted, for a peer that
-    /// has this many.
+    /// Returns the limit of open connections of a kind, for a peer that has `of_peer` of them.
     fn places(&self, kind: ClientKind, of_peer: usize) -> usize {
         self.max.saturating_add(kind.control_room()).saturating_add(self.peer_room(kind, of_peer))
     }
 
-    /// Places beyond the connections of all, for a TCP peer that has few.
+    /// Returns the extra places for a TCP peer that has `of_peer` connections: 0 unless these are
+    /// few.
     fn peer_room(&self, kind: ClientKind, of_peer: usize) -> usize {
         let has_few = kind == ClientKind::Network && of_peer < PEER_FEW;
         if has_few { (self.max / 4).min(PEER_ROOM) } else { 0 }
     }
 
     pub(crate) fn remove(&mut self, number: u32) {
-        self.all.remove(&number);
+        if let Some(client) = self.all.remove(&number) {
+            self.kinds[client.kind as usize].subtract(&client);
+        }
     }
 
     pub(crate) fn has(&self, number: u32) -> bool {
@@ -190,8 +200,52 @@ impl OpenConnections {
     }
 }
 
+impl KindCounts {
+    fn add(&mut self, number: u32, client: &OpenConnection) {
+        if client.phase == ConnectionPhase::Evicted {
+            return;
+        }
+        let peer = self.peers.entry(client.network).or_default();
+        self.open += 1;
+        peer.open += 1;
+        if client.phase == ConnectionPhase::Served {
+            self.served += 1;
+            peer.served += 1;
+        } else {
+            peer.waiting.insert(client.arrival, number);
+        }
+    }
+
+    fn subtract(&mut self, client: &OpenConnection) {
+        if client.phase == ConnectionPhase::Evicted {
+            return;
+        }
+        let peer = self.peers.get_mut(&client.network).expect("its peer was counted with it");
+        self.open -= 1;
+        peer.open -= 1;
+        if client.phase == ConnectionPhase::Served {
+            self.served -= 1;
+            peer.served -= 1;
+        } else {
+            peer.waiting.remove(&client.arrival);
+        }
+        if peer.open == 0 {
+            self.peers.remove(&client.network);
+        }
+    }
+
+    /// Returns the oldest handshake of the peer with most connections, among peers with at least
+    /// `min_open`.
+    fn oldest_handshake_of_largest_peer(&self, min_open: usize) -> Option<u32> {
+        let peers = self.peers.values().filter(|peer| peer.open >= min_open);
+        let oldest = peers.filter_map(|peer| Some((peer.open, peer.waiting.first_key_value()?)));
+        let chosen = oldest.max_by_key(|(open, (arrival, _))| (*open, Reverse(**arrival)));
+        chosen.map(|(_, (_, number))| *number)
+    }
+}
+
 impl ClientKind {
-    /// Places for handshakes beyond the connections that are served.
+    /// Returns the places for handshakes beyond those of served connections.
     fn control_room(self) -> usize {
         match self {
             Self::Local => CONTROL_ROOM,
@@ -213,16 +267,16 @@ impl PeerNetwork {
     }
 }
 
-/// Places for TCP peers with few connections when others have all; a quarter of these, if that is
-/// less.
+/// Extra places for TCP peers with few connections once all others are taken; a quarter of the
+/// limit, if that is less.
 const PEER_ROOM: usize = 16;
-/// A TCP peer that has so many connections gets none of those.
+/// A TCP peer with this many connections gets none of the extra places.
 const PEER_FEW: usize = 4;
 
-/// Control requests at a time while all local connections are served: `stats` and `set` by hand,
-/// and a monitor or two. Each takes some milliseconds.
+/// Concurrent control requests while all local connections are served: `stats` and `set` by hand,
+/// and a monitor or two.
 pub(crate) const CONTROL_ROOM: usize = 16;
-/// Evicted clients whose threads have not ended.
+/// Limit of evicted clients whose threads have not ended.
 const EVICTED_MAX: usize = 64;
 
 #[cfg(test)]

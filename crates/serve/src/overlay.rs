@@ -105,6 +105,7 @@ impl Overlay {
         if blocks.len() < layout.end() {
             return Err(not_ours(path, format::CUT.to_owned()));
         }
+        map.repair(&blocks).map_err(failed)?;
         // The descriptor has the lock.
         let make_room: MakeRoom = Box::new(move |range| make_room(&file, &range));
         let blocks = OverlayBlocks::new(base, blocks, layout, map, make_room);

@@ -34,6 +34,7 @@ use crate::buffer_memory::BufferMemory;
 use crate::connection::end::ConnectionEnd;
 use crate::connection::wait_mode::Spinners;
 use crate::log::ClientLog;
+use crate::map_probe::MapProbe;
 use crate::open_connections::{Admission, ClientKind, OpenConnections};
 use crate::server_state::{ControlHandler, ServerState, Stopper};
 use crate::socket::{Peer, Socket, wait};
@@ -100,6 +101,7 @@ impl Server {
             budget: Arc::new(SharedBudget::new(limits.shared_bytes.unwrap_or(share))),
             open: Mutex::new(OpenConnections::new(limits.connections)),
             buffers: BufferMemory::default(),
+            map_probe: MapProbe::new(),
             limits,
             meter: CounterReader::default(),
             pool: Arc::default(),
@@ -259,7 +261,7 @@ impl ServerState {
     fn welcome(shared: &Arc<Self>, socket: Socket, number: u32, kind: ClientKind) {
         let socket = Arc::new(socket);
         let counts = shared.meter.counts();
-        if !BufferMemory::could_map(shared.budget.total() + CONNECTIONS_RESERVE) {
+        if !shared.map_probe.could_map(shared.budget.total() + CONNECTIONS_RESERVE) {
             // An allocation that fails ends the process, and all clients with it.
             let why = "refused: the system has no memory for another connection (ulimit -v)";
             return shared.refused(socket.peer, &why);

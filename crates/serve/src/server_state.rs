@@ -15,6 +15,7 @@ use crate::budget::SharedBudget;
 use crate::buffer_memory::BufferMemory;
 use crate::connection::wait_mode::Spinners;
 use crate::log::ClientLog;
+use crate::map_probe::MapProbe;
 use crate::open_connections::{OpenConnections, ServiceStart};
 use crate::socket::Socket;
 use crate::store::Store;
@@ -32,6 +33,7 @@ pub(crate) struct ServerState {
     pub(crate) meter: CounterReader,
     pub(crate) budget: Arc<SharedBudget>,
     pub(crate) buffers: BufferMemory,
+    pub(crate) map_probe: MapProbe,
     pub(crate) spinners: Spinners,
     pub(crate) pool: Arc<BlockingPool>,
     pub(crate) answer: Option<ControlHandler>,

@@ -1,9 +1,9 @@
-//! Durability in virtual time: random programs over a device with a volatile cache, errors and
-//! power cuts at every step, and a history of each sector that says what may be found.
+//! Durability campaign in virtual time: random programs over a device with a volatile cache, errors
+//! and power cuts at every step, checked against a history of each sector.
 //!
 //! In:    a seed.
-//! Out:   how the run ended; or what is wrong, in words.
-//! Never: a real byte. A sector holds the number of the write that it came from.
+//! Out:   the outcome of the run, or a description of the broken invariant.
+//! Never: real bytes. A sector holds the number of the write that it came from.
 //!
 //! ```text
 //!   program --> IoPath --> commands in flight --> device: cache, medium
@@ -13,9 +13,9 @@
 //!   history: which versions of each sector ......... compared with what the medium holds
 //! ```
 //!
-//! The order in which a device does things and the order in which a driver hears of them are drawn
-//! apart: that a flush may succeed at the device after another one has failed, and be reported
-//! first, is what makes durability hard. The invariants are those of docs/guide/durability.md.
+//! The order of effects at the device and the order of reports to the driver are drawn
+//! independently. A flush may succeed at the device after another one has failed, and be reported
+//! first: that is the hard part of durability. docs/guide/durability.md lists the invariants.
 
 #![expect(clippy::cast_possible_truncation, reason = "the files of a run are small")]
 
@@ -43,7 +43,7 @@ use world::DurabilityWorld;
 ///
 /// # Errors
 ///
-/// What is wrong, and at which step, if an invariant does not hold.
+/// If an invariant does not hold: a description, with the step.
 ///
 /// # Example
 ///

@@ -11,7 +11,7 @@ mod disk;
 
 use std::io::{self, BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,6 +24,8 @@ use foreread_tune::flood::{
 use foreread_tune::probe::Stopped;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::{Queue, SystemRoot};
+
+use crate::common::Command;
 
 /// Measures in a folder, as the command does.
 fn run(folder: &Path, may_set: bool, budget: Duration) -> Result<FloodOutcome, Stopped> {

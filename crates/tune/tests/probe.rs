@@ -38,7 +38,7 @@ fn holder() {
 }
 
 fn held() -> TemporarySettings {
-    TemporarySettings::new(myself("holder", Path::new("/")), &SystemRoot::here())
+    TemporarySettings::new(myself("holder", Path::new("/")).into_std(), &SystemRoot::here())
         .expect("it starts")
 }
 
@@ -225,7 +225,8 @@ fn what_cannot_be_set_is_read_around_the_cache() {
     fs::create_dir_all(folder.join("queue/read_ahead_kb")).expect("it is made");
     let number = target.device.number;
     fs::write(folder.join("dev"), format!("{}:{}", number.0, number.1)).expect("it is written");
-    let held = TemporarySettings::new(myself("holder", root.path()), &sys).expect("it starts");
+    let held =
+        TemporarySettings::new(myself("holder", root.path()).into_std(), &sys).expect("it starts");
     let mut probe = RealProbe::new(&target, Some(&held), &sys, &RealProbeOptions::default())
         .expect("it can be measured");
     assert_eq!(probe.method(), Method::Direct);

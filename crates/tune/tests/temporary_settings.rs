@@ -12,13 +12,15 @@ mod machine;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::temporary_settings::{self, TemporarySettings};
 use machine::{Loop, Need, looks_until, myself, needs};
 use tempfile::TempDir;
+
+use crate::common::Command;
 
 /// A system with one disk.
 fn system() -> (TempDir, SystemRoot) {
@@ -44,7 +46,7 @@ fn write(sys: &SystemRoot, path: &str, text: &str) {
 }
 
 fn held(sys: &SystemRoot) -> TemporarySettings {
-    TemporarySettings::new(myself("holder", &sys.path("/")), sys).expect("it starts")
+    TemporarySettings::new(myself("holder", &sys.path("/")).into_std(), sys).expect("it starts")
 }
 
 fn setting(attribute: &str, value: &str) -> DeviceSetting {

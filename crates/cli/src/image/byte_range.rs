@@ -12,25 +12,48 @@ use foreread_ext4::{BlockSource, PartitionTable};
 
 use crate::output::Failure;
 
-/// The flags that choose a part of a target.
-#[derive(Clone, Copy, Debug)]
-pub struct ByteRangeFlags<'a> {
-    pub target: &'a Path,
-    pub offset: Option<ByteCount>,
-    pub partition: Option<u32>,
+/// Part of a target that is an image or an export.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RangeChoice {
+    /// All bytes.
+    Whole,
+    /// All bytes from this one on.
+    From(ByteCount),
+    /// The partition of this number.
+    Partition(u32),
 }
 
-impl ByteRangeFlags<'_> {
-    /// Returns the bytes of the disk that the flags choose: all without a flag.
-    pub fn choose(&self, disk: &impl BlockSource) -> Result<Range<u64>, Failure> {
-        let wrong = |line: String| Failure::WrongUse(format!("{}: {line}", self.target.display()));
-        let size = disk.size().map_err(|error| wrong(error.to_string()))?;
-        if let Some(ByteCount(start)) = self.offset {
-            let is_inside = start < size;
-            let line = || wrong(format!("--offset {start} is not inside of its {size} bytes"));
-            return if is_inside { Ok(start..size) } else { Err(line()) };
+impl RangeChoice {
+    /// Resolves --offset and --partition, of which clap accepts one.
+    pub fn new(offset: Option<ByteCount>, partition: Option<u32>) -> Self {
+        match (offset, partition) {
+            (Some(start), _) => Self::From(start),
+            (None, Some(number)) => Self::Partition(number),
+            (None, None) => Self::Whole,
         }
-        let Some(number) = self.partition else { return Ok(0..size) };
+    }
+
+    /// Returns the flag that made the choice.
+    pub fn flag(self) -> Option<&'static str> {
+        match self {
+            Self::Whole => None,
+            Self::From(_) => Some("--offset"),
+            Self::Partition(_) => Some("--partition"),
+        }
+    }
+
+    /// Returns the bytes of the disk that were chosen. `target` is its name in messages.
+    pub fn choose(self, target: &Path, disk: &impl BlockSource) -> Result<Range<u64>, Failure> {
+        let wrong = |line: String| Failure::WrongUse(format!("{}: {line}", target.display()));
+        let size = disk.size().map_err(|error| wrong(error.to_string()))?;
+        let number = match self {
+            Self::Whole => return Ok(0..size),
+            Self::From(ByteCount(start)) if start < size => return Ok(start..size),
+            Self::From(ByteCount(start)) => {
+                return Err(wrong(format!("--offset {start} is not inside of its {size} bytes")));
+            }
+            Self::Partition(number) => number,
+        };
         let table = PartitionTable::read(disk).map_err(|error| wrong(error.to_string()))?;
         let table = table.ok_or_else(|| {
             wrong(format!("has no partition table (MBR or GPT), so no partition {number}"))

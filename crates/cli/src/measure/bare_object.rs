@@ -5,7 +5,7 @@ use std::io;
 use foreread::{Engine, OpenOptions};
 
 use crate::output::Failure;
-use crate::store::{StoreArgs, StoreClient};
+use crate::store::{StoreAccess, StoreClient};
 
 /// Opened object; each clone sends its own requests.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct BareObject {
 
 #[cfg(feature = "objects")]
 impl BareObject {
-    pub fn open(url: &str, store: &StoreArgs) -> Result<Self, Failure> {
+    pub fn open(url: &str, store: StoreAccess) -> Result<Self, Failure> {
         let client = store.client()?;
         let object = client.object(url)?;
         Ok(Self { client, object })
@@ -45,7 +45,7 @@ impl BareObject {
 /// Without stores there are no objects.
 #[cfg(not(feature = "objects"))]
 impl BareObject {
-    pub fn open(_: &str, store: &StoreArgs) -> Result<Self, Failure> {
+    pub fn open(_: &str, store: StoreAccess) -> Result<Self, Failure> {
         match store.client()? {}
     }
 

@@ -19,7 +19,7 @@ use super::random::mix;
 use crate::block_device::device_of;
 use crate::clock::clock;
 use crate::output::Failure;
-use crate::store::StoreArgs;
+use crate::store::StoreAccess;
 
 pub struct BenchTarget {
     /// Path to open; for a scratch file, in /proc.
@@ -94,7 +94,7 @@ impl BenchTarget {
     }
 
     /// Opens an object of a store.
-    pub fn object(url: &str, store: &StoreArgs) -> Result<Self, Failure> {
+    pub fn object(url: &str, store: StoreAccess) -> Result<Self, Failure> {
         let object = BareObject::open(url, store)?;
         let len = object.len();
         if len == 0 {

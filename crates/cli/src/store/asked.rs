@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 #[cfg(feature = "objects")]
-use foreread_object::{StoreCounts, Stores};
+use foreread_object::{StoreCounts, StorePrices, Stores};
 use serde::Serialize;
 
 #[cfg(feature = "objects")]
-use super::prices::PriceArgs;
+use super::prices::cost;
 
 /// Counters of requests to stores and of their responses.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -117,18 +117,18 @@ pub fn asked_so_far() -> Option<StoreAsked> {
 
 /// Adds a client to the sum.
 #[cfg(feature = "objects")]
-pub(super) fn add_client(stores: Stores, prices: PriceArgs) {
+pub(super) fn add_client(stores: Stores, prices: Option<StorePrices>) {
     CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).push((stores, prices));
 }
 
 /// All clients; a command has one or a few.
 #[cfg(feature = "objects")]
-static CLIENTS: Mutex<Vec<(Stores, PriceArgs)>> = Mutex::new(Vec::new());
+static CLIENTS: Mutex<Vec<(Stores, Option<StorePrices>)>> = Mutex::new(Vec::new());
 
 #[cfg(feature = "objects")]
-fn of_counts(counts: &StoreCounts, prices: PriceArgs) -> StoreAsked {
+fn of_counts(counts: &StoreCounts, prices: Option<StorePrices>) -> StoreAsked {
     let StoreCounts { requests, retried, hedged, throttled, failed, bytes } = *counts;
-    let cost = prices.cost(requests, bytes);
+    let cost = cost(prices, requests, bytes);
     StoreAsked { requests, retried, hedged, throttled, failed, bytes, cost }
 }
 
@@ -158,8 +158,8 @@ mod tests {
     #[test]
     fn without_a_price_there_is_no_cost_and_one_price_is_enough() {
         let counts = StoreCounts { requests: 2000, bytes: 10, ..StoreCounts::default() };
-        assert_eq!(of_counts(&counts, PriceArgs::default()).cost, None);
-        let prices = PriceArgs { price_per_1000_requests: Some(0.5), price_per_gb: None };
+        assert_eq!(of_counts(&counts, None).cost, None);
+        let prices = Some(StorePrices { per_1000_requests: 0.5, per_gb: 0.0 });
         assert_eq!(of_counts(&counts, prices).cost, Some(1.0));
     }
 }

@@ -8,20 +8,19 @@ use foreread::{Engine, OpenOptions, Source as _, SourceIdentity};
 use foreread_ext4::Timestamp;
 use foreread_object::{
     Listing, MeasuredObject, Object, ObjectError, ObjectUrl, Prefix, StoreExamination,
-    StoreOptions, Stores,
+    StoreOptions, StorePrices, Stores,
 };
 
 use crate::image::node;
 use crate::output::Failure;
 use crate::store::asked;
-use crate::store::prices::PriceArgs;
 
 /// A client of all stores.
 #[derive(Clone, Debug)]
 pub struct StoreClient(Stores);
 
 impl StoreClient {
-    pub(super) fn new(options: StoreOptions, prices: PriceArgs) -> Self {
+    pub(super) fn new(options: StoreOptions, prices: Option<StorePrices>) -> Self {
         let stores = Stores::new(options);
         asked::add_client(stores.clone(), prices);
         Self(stores)
@@ -64,7 +63,7 @@ impl StoreClient {
     pub fn examine(
         url: &str,
         deadline: Duration,
-        prices: PriceArgs,
+        prices: Option<StorePrices>,
     ) -> Result<StoreExamination, Failure> {
         let options = StoreOptions { deadline, retries: 0, ..StoreOptions::default() };
         Self::new(options, prices).0.examine(url).map_err(failed)
@@ -75,7 +74,7 @@ impl StoreClient {
     pub fn measured(
         url: &str,
         options: StoreOptions,
-        prices: PriceArgs,
+        prices: Option<StorePrices>,
     ) -> Result<(MeasuredObject, Stores), Failure> {
         let Self(stores) = Self::new(options, prices);
         match stores.measured(url) {

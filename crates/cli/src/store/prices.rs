@@ -1,69 +1,36 @@
-//! Prices of object stores, from flags or environment variables.
+//! Prices of object stores, from environment variables.
 //!
 //! Prices are never guessed: they differ between stores, regions and contracts.
 
-use clap::Args;
-#[cfg(feature = "objects")]
+use std::env;
+
 use foreread_object::{StoreCounts, StorePrices};
 
-#[cfg(feature = "objects")]
 use crate::output::Failure;
 
-/// Prices of a store, to print costs.
-#[derive(Clone, Copy, Debug, Default, Args)]
-pub struct PriceArgs {
-    /// Price of 1000 requests to the store, in any currency; the number of requests and their cost
-    /// are then printed at the end and included in the figures
-    #[arg(
-        long,
-        value_name = "PRICE",
-        env = PER_1000_REQUESTS,
-        hide_env_values = true,
-        value_parser = price
-    )]
-    pub(super) price_per_1000_requests: Option<f64>,
-
-    /// Price of 10^9 bytes read from the store
-    #[arg(
-        long,
-        value_name = "PRICE",
-        env = PER_GB,
-        hide_env_values = true,
-        value_parser = price
-    )]
-    pub(super) price_per_gb: Option<f64>,
+/// Returns the prices of the environment; None if there is none.
+///
+/// # Errors
+///
+/// If a variable is not a price.
+pub fn prices_of_environment() -> Result<Option<StorePrices>, Failure> {
+    let (per_1000_requests, per_gb) = (variable(PER_1000_REQUESTS)?, variable(PER_GB)?);
+    Ok((per_1000_requests.is_some() || per_gb.is_some()).then(|| StorePrices {
+        per_1000_requests: per_1000_requests.unwrap_or_default(),
+        per_gb: per_gb.unwrap_or_default(),
+    }))
 }
 
-#[cfg(feature = "objects")]
-impl PriceArgs {
-    /// Returns the prices from the environment, for a command without these flags.
-    pub fn of_environment() -> Result<Self, Failure> {
-        let of = |name: &str| {
-            let Ok(text) = std::env::var(name) else { return Ok(None) };
-            let price = price(&text).map_err(|why| format!("the variable {name}: {why}"));
-            price.map(Some).map_err(Failure::WrongUse)
-        };
-        let (per_1000_requests, per_gb) = (of(PER_1000_REQUESTS)?, of(PER_GB)?);
-        Ok(Self { price_per_1000_requests: per_1000_requests, price_per_gb: per_gb })
-    }
+/// Returns the cost of requests and bytes; None without prices.
+pub fn cost(prices: Option<StorePrices>, requests: u64, bytes: u64) -> Option<f64> {
+    let counts = StoreCounts { requests, bytes, ..StoreCounts::default() };
+    prices.map(|prices| prices.cost(&counts))
+}
 
-    /// Returns the prices of 1000 requests and of 10^9 bytes; 0 if not given.
-    pub fn given(&self) -> (f64, f64) {
-        let Self { price_per_1000_requests, price_per_gb } = *self;
-        (price_per_1000_requests.unwrap_or_default(), price_per_gb.unwrap_or_default())
-    }
-
-    /// Returns the cost of requests and bytes; None without a price.
-    pub fn cost(&self, requests: u64, bytes: u64) -> Option<f64> {
-        let Self { price_per_1000_requests, price_per_gb } = *self;
-        let is_given = price_per_1000_requests.is_some() || price_per_gb.is_some();
-        let prices = StorePrices {
-            per_1000_requests: price_per_1000_requests.unwrap_or_default(),
-            per_gb: price_per_gb.unwrap_or_default(),
-        };
-        let counts = StoreCounts { requests, bytes, ..StoreCounts::default() };
-        is_given.then(|| prices.cost(&counts))
-    }
+fn variable(name: &str) -> Result<Option<f64>, Failure> {
+    let Ok(text) = env::var(name) else { return Ok(None) };
+    let price = price(&text).map_err(|why| format!("the variable {name}: {why}"));
+    price.map(Some).map_err(Failure::WrongUse)
 }
 
 const PER_1000_REQUESTS: &str = "FOREREAD_PRICE_PER_1000_REQUESTS";

@@ -5,6 +5,7 @@
 //! Never: a claim about speed.
 
 use crate::common;
+use crate::common::Command;
 use crate::loop_device;
 
 use crate::said;
@@ -13,7 +14,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use common::{Need, looks_until, needs};
 use loop_device::Loop;

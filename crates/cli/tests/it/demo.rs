@@ -1,14 +1,14 @@
 //! The demo, as a user runs it: what it prints, what it refuses, what it leaves behind.
 
 use crate::common;
+use crate::common::Command;
 use crate::html::chromium;
 use crate::said;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use common::{Need, copy_program, looks_until, needs};
 use serde_json::Value;
@@ -112,11 +112,9 @@ fn what_cannot_be_read_is_refused_in_one_line_that_says_what_to_do() {
         assert!(line.contains(says), "{line}");
     }
     for (flags, says) in [
-        (["--memory", "100K"], "1 MiB"),
         (["--size", "1M"], "at least 16M"),
         (["--size", "lots"], "powers of 1024"),
         (["--delay", "latency=4"], "latency=4ms"),
-        (["--policy", "clairvoyant"], "linux-6"),
         (["--dir", "/proc"], "--dir"),
         (["--runs", "0"], "1..=99"),
     ] {

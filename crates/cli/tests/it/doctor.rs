@@ -5,13 +5,14 @@
 //! Never: a device that is not ours; a claim about speed.
 
 use crate::common;
+use crate::common::Command;
 use crate::tree;
 
 use crate::said;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{Need, needs};
@@ -94,11 +95,10 @@ fn wrong_use_is_refused_in_one_line() {
         (vec!["/dev/null"], "/dev/null: no block device"),
         (vec!["/proc"], "/proc: no block device"),
         (vec!["--root", "/nonexistent"], "no sys/block below it"),
-        (vec!["--scratch", "/tmp"], "--measure"),
         (vec!["--measure", "--root", root], "cannot be used with"),
         (vec![""], "a value is required"),
-        (vec!["--measure", "--scratch", "/nonexistent"], "/nonexistent: cannot create"),
-        (vec!["--measure", "--scratch", "/proc"], "/proc: cannot create"),
+        (vec!["--measure=/nonexistent"], "/nonexistent: cannot create"),
+        (vec!["--measure=/proc"], "/proc: cannot create"),
     ] {
         let output = doctor(&args);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");
@@ -264,7 +264,7 @@ fn what_an_odd_size_costs_is_counted_by_the_kernel_as_predicted() {
     let scratch = TempDir::new_in(common::scratch()).unwrap();
     let odd = Loop::new(20_001, &[]);
     let folder = scratch.path().to_str().unwrap();
-    let output = doctor(&[&odd.node, "--measure", "--scratch", folder]);
+    let output = doctor(&[&odd.node, &format!("--measure={folder}")]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let report = text(&output.stdout);
 

@@ -5,6 +5,7 @@
 //! Out:   golden reports (`./dev golden`); the same findings from a system and its recording.
 //! Never: this machine's settings.
 
+use crate::common::Command;
 use crate::tree;
 
 use crate::said;
@@ -13,7 +14,7 @@ use crate::schema;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use schema::fits;
 use serde_json::Value;

@@ -5,6 +5,7 @@
 //! Never: a claim about speed.
 
 use crate::common;
+use crate::common::Command;
 use crate::loop_device;
 
 use crate::said;
@@ -12,7 +13,7 @@ use crate::said;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use common::{Need, looks_until, needs};
 use loop_device::Loop;

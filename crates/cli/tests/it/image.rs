@@ -5,6 +5,7 @@
 //! Never: a mount: the command needs none.
 
 use crate::common;
+use crate::common::Command;
 use crate::images;
 
 mod partitions;
@@ -14,7 +15,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use images::{can_make, debugfs_write, folder, make, pattern};
 use serde_json::Value;

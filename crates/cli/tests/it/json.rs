@@ -6,6 +6,7 @@
 //! Never: a command with the flag that this test does not run; a list of keys in this test.
 
 use crate::common;
+use crate::common::Command;
 use crate::images;
 
 use crate::said;
@@ -13,7 +14,7 @@ use crate::said;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 
 use foreread_serve::stats::{CostStats, ServerStats, StoreStats, WindowCount};
 use said::foreread;

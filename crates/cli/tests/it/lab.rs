@@ -7,11 +7,11 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use tempfile::TempDir;
 
-use crate::common::copy_program;
+use crate::common::{Command, copy_program};
 use crate::said::{LAB, json, refused, stdout};
 
 const FOREREAD: &str = env!("CARGO_BIN_EXE_foreread");

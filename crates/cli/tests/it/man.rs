@@ -1,7 +1,9 @@
 //! Manual pages and completions: each verb has its page, and the page says what `--help` says.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::process::Output;
+
+use crate::common::Command;
 
 fn foreread(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_foreread")).args(args).output().expect("it runs")

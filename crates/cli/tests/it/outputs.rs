@@ -5,12 +5,13 @@
 //! Never: a file changed that is no earlier output of the same command.
 
 use crate::common;
+use crate::common::Command;
 use crate::said::{self, LAB, program};
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use common::{Need, needs, scratch, skip};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};

@@ -1,13 +1,14 @@
 //! `foreread-lab replay --real`: traces on files of the build's disk.
 
 use crate::common;
+use crate::common::Command;
 use crate::said;
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use common::{Need, is_required, needs, scratch, skip};
 use rustix::fs::{Advice, fadvise};

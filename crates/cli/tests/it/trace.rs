@@ -1,11 +1,12 @@
 //! `foreread-lab trace`, as a user runs it.
 
+use crate::common::Command;
 use crate::generated;
 use crate::said;
 
 use std::fs;
 use std::io::{BufWriter, Write as _};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use said::{foreread, json, refused, stdout};
 use tempfile::TempDir;

@@ -4,10 +4,10 @@
 //! Out:   lines that fit, made of the words that there are without a width.
 //! Never: a wider line, unless one word alone is too long.
 
+use crate::common::Command;
 use crate::tree;
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use crate::said::program;
 use tree::{TREES, tree};

@@ -14,7 +14,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use foreread_core::sched::Op;
 use rustix::fs::OFlags;
 use rustix::io::FdFlags;
 
-use super::common::{output, scratch};
+use super::common::{Command, output, scratch};
 
 /// One request of a load.
 #[derive(Clone, Copy, Debug)]

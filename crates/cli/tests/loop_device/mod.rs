@@ -6,7 +6,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+
+use crate::common::Command;
 
 /// Gone when it is dropped.
 pub(crate) struct Loop(pub(crate) String);

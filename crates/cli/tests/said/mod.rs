@@ -6,9 +6,11 @@
 
 #![allow(dead_code, reason = "each test file uses the part it needs")]
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
+
+use crate::common::Command;
 
 /// Runs the program that has the verb.
 pub(crate) fn foreread(args: &[&str]) -> Output {

@@ -247,7 +247,7 @@ impl Frames {
         Some((frame, self.place(frame).expect("a frame on a list holds a page")))
     }
 
-    /// Takes a frame whose page has left the table off its list.
+    /// Removes a frame from its list, after its page has left the table.
     pub(super) fn take(&mut self, frame: Frame) {
         assert!(!self.is_held(frame), "{frame:?} is on no list");
         self.unlist(frame);

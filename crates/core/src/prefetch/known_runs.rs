@@ -27,8 +27,8 @@ pub(super) struct DeviceRuns {
     pub(super) lengths: Option<Box<RunLengths>>,
     /// Cost of a request in pages of transfer, if known.
     pub(super) request: Option<f32>,
-    /// Pages whose transfer takes no longer than a request costs a busy device, which serves
-    /// several requests at once.
+    /// Largest gap that is cheaper to read through than to skip: its transfer costs a busy device
+    /// no more than one more request.
     pub(super) bridge: Pages,
     /// Reads completed since the costs were computed.
     ended: u8,

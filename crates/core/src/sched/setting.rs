@@ -21,7 +21,7 @@ pub enum InvalidSetting {
         /// Value as given.
         value: String,
         /// Description of valid values.
-        wants: &'static str,
+        expected: &'static str,
     },
 }
 
@@ -34,7 +34,9 @@ impl fmt::Display for InvalidSetting {
             Self::Unknown { name, choices } => {
                 write!(f, "no setting {name:?}; there are {}", choices.join(", "))
             }
-            Self::Value { name, value, wants } => write!(f, "{name}={value}: wants {wants}"),
+            Self::Value { name, value, expected } => {
+                write!(f, "{name}={value}: must be {expected}")
+            }
         }
     }
 }
@@ -45,9 +47,9 @@ impl core::error::Error for InvalidSetting {}
 pub(super) fn number<T: FromStr>(
     name: &str,
     value: &str,
-    wants: &'static str,
+    expected: &'static str,
 ) -> Result<T, InvalidSetting> {
-    value.parse().map_err(|_| bad(name, value, wants))
+    value.parse().map_err(|_| bad(name, value, expected))
 }
 
 /// Parses `on` or `off`.
@@ -64,15 +66,15 @@ pub(super) fn on_off(is_on: bool) -> String {
     (if is_on { "on" } else { "off" }).to_string()
 }
 
-pub(super) fn bad(name: &str, value: &str, wants: &'static str) -> InvalidSetting {
-    InvalidSetting::Value { name: name.to_string(), value: value.to_string(), wants }
+pub(super) fn bad(name: &str, value: &str, expected: &'static str) -> InvalidSetting {
+    InvalidSetting::Value { name: name.to_string(), value: value.to_string(), expected }
 }
 
 pub(super) fn unknown(name: &str, choices: &'static [&'static str]) -> InvalidSetting {
     InvalidSetting::Unknown { name: name.to_string(), choices }
 }
 
-pub(super) const MS: &str = "milliseconds, 0 or more";
+pub(super) const MS: &str = "a time in milliseconds, 0 or more";
 pub(super) const COUNT: &str = "a number from 0 to 4294967295";
 
 /// Converts milliseconds to nanoseconds.

@@ -41,7 +41,8 @@ pub(super) struct WriteCommand {
     pub(super) covers: FlushInterval,
     /// For a flush, the number of accepted losses of its file when it began.
     pub(super) accepts: u32,
-    /// For a flush, the number of flushes of its domain that have failed while it waits for pages.
+    /// For a flush that waits for pages, the number of flushes of its domain that have failed since
+    /// it began. For a write that waits for budget, the same of all domains.
     pub(super) setbacks: u8,
     /// For a zero, true if the contents are undefined afterwards.
     pub(super) is_discard: bool,

@@ -51,9 +51,10 @@ impl DirtyBudget {
         self.line.retain(|&other| other != id);
     }
 
-    /// Takes budget for a page that becomes dirty again, ahead of the line.
-    pub(super) fn take_one(&mut self) -> bool {
-        let fits = self.used < self.limit;
+    /// Takes budget for a page that becomes dirty again, ahead of the line, but for what is
+    /// `reserved` for the line.
+    pub(super) fn take_one(&mut self, reserved: u64) -> bool {
+        let fits = self.used.saturating_add(reserved) < self.limit;
         self.used += u64::from(fits);
         assert!(!fits || self.used <= self.limit, "pages that are dirty again keep to the limit");
         fits

@@ -1,5 +1,4 @@
-//! A dirty page, whose newest bytes are only in its frame. The lists of dirty pages are in
-//! `dirty_pages.rs`.
+//! State of one dirty page. `dirty_pages.rs` keeps the pages in lists.
 
 use crate::ids::{DirtyId, FileId};
 use crate::sched::Submitter;

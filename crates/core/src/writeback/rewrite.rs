@@ -1,5 +1,6 @@
 //! After a failed flush: makes unstable pages dirty again, and records which files have lost some.
-//! Pages covered by an earlier flush are not rewritten, and the dirty limit holds.
+//! Pages covered by an earlier flush are not rewritten, and the dirty limit holds. Rewrites go
+//! before new writes, until a write has waited for too many of them.
 //!
 //! ```text
 //!   pages of the domain      durable   unstable, in memory   unstable, evicted   dirty
@@ -16,7 +17,7 @@ use super::write_ends::{SUSPICIONS_MAX, WriteOutcome};
 use super::{Domain, Writeback};
 use crate::cache::FlushInterval;
 use crate::driver_io::Fault;
-use crate::ids::{CommandSeq, DirtyId, DomainId, FileId, slot_of};
+use crate::ids::{CommandSeq, DirtyId, DomainId, FileId, WriteId, slot_of};
 use crate::read_path::ReadPath;
 use crate::sched::Submitter;
 use crate::table::{FileSlot, Frame};
@@ -36,6 +37,7 @@ impl Writeback {
         let commands = self.domains.get_mut(domain).expect("a domain outlives its commands");
         let spoiled = commands.fail(seq, fault);
         let failed = path.page_in.cache.end_flush_interval();
+        self.set_back_writes();
         self.rewrite(path, now, domain, failed);
         self.set_back_flushes(path, domain, fault);
         for end in spoiled {
@@ -82,6 +84,7 @@ impl Writeback {
             core::mem::take(&mut dirty_file.is_rewriting)
         });
         assert!(self.budget.used() >= self.dirty.failed, "pages that failed hold budget");
+        let reserved = self.reserved_budget(path);
         let mut is_over = true;
         for unstable in path.page_in.cache.unstable_pages() {
             let Some(file) = self.file_at(path, unstable.file, domain) else { continue };
@@ -90,9 +93,9 @@ impl Writeback {
                 continue;
             }
             let dirty_file = self.files.get_mut(file).expect("only what was written is unstable");
-            if self.budget.take_one() {
+            if self.budget.take_one(reserved) {
                 self.make_dirty_again(path, now, file, unstable.page, unstable.frame);
-            } else if self.budget.used() == self.dirty.failed {
+            } else if self.budget.used() == self.dirty.failed && reserved == 0 {
                 // Refused pages hold the entire budget, so none will become free.
                 path.page_in.cache.note_unstable_left(unstable.file, unstable.written);
             } else {
@@ -107,6 +110,28 @@ impl Writeback {
         for file in waiting {
             self.check_flushes(path, file);
         }
+    }
+
+    /// Counts a failed flush for each write that waits for budget.
+    fn set_back_writes(&mut self) {
+        for &id in &self.budget.line {
+            let write = self.writes.get_mut(id).expect("a write that wants budget is not over");
+            write.setbacks = write.setbacks.saturating_add(1);
+        }
+    }
+
+    /// Returns true if so many flushes have failed while this write waits for budget that it goes
+    /// before the rewrites. If flushes keep failing, for example for a client that flushes a file
+    /// with a bad last block, each failure starts a rewrite.
+    pub(super) fn goes_before_rewrites(&self, id: WriteId) -> bool {
+        let write = self.writes.get(id).expect("a write that wants budget is not over");
+        write.setbacks >= SUSPICIONS_MAX
+    }
+
+    /// Returns the budget that rewrites leave to the first write in line.
+    fn reserved_budget(&self, path: &ReadPath) -> u64 {
+        let first = self.budget.first().filter(|&first| self.goes_before_rewrites(first));
+        first.map_or(0, |first| self.wanted_budget(path, first))
     }
 
     /// Ends the waiting flushes of a domain that have been set back too often: each failed flush

@@ -48,8 +48,8 @@ impl Writeback {
             "dirty_background" if value == "auto" => self.settings.background = None,
             "dirty_background" => self.settings.background = Some(size(name, value)?),
             "dirty_age" => {
-                let wants = "milliseconds, 0 or more";
-                let age_ms: u64 = value.parse().map_err(|_| bad(name, value, wants))?;
+                let expected = "a time in milliseconds, 0 or more";
+                let age_ms: u64 = value.parse().map_err(|_| bad(name, value, expected))?;
                 self.settings.age_ns = age_ms.saturating_mul(MS);
             }
             "writes_queued" => {
@@ -81,15 +81,16 @@ impl Writeback {
 }
 
 /// Returns the error for an invalid value of a setting.
-pub(crate) fn bad(name: &str, value: &str, wants: &'static str) -> InvalidSetting {
-    InvalidSetting::Value { name: name.into(), value: value.into(), wants }
+pub(crate) fn bad(name: &str, value: &str, expected: &'static str) -> InvalidSetting {
+    InvalidSetting::Value { name: name.into(), value: value.into(), expected }
 }
 
 /// Parses a size, in whole pages.
 pub(crate) fn size(name: &str, value: &str) -> Result<u64, InvalidSetting> {
     // Lower-case units are accepted as well.
     let bytes = sizes::parse(&value.to_ascii_uppercase());
-    let bytes = bytes.map_err(|_| bad(name, value, "bytes, or a number with K, M or G"))?;
+    let bytes =
+        bytes.map_err(|_| bad(name, value, "a size in bytes, or a number with K, M or G"))?;
     Ok(bytes.0 / PAGE_SIZE)
 }
 

@@ -146,7 +146,7 @@ impl Writeback {
     /// Starts writes in the line for budget while budget is available.
     pub(crate) fn grant_budget(&mut self, path: &mut ReadPath, now: Nanos) {
         while let Some(id) = self.budget.first() {
-            if !self.rewriting.is_empty() {
+            if !self.rewriting.is_empty() && !self.goes_before_rewrites(id) {
                 return;
             }
             if self.try_budget(path, now, id) {
@@ -166,11 +166,7 @@ impl Writeback {
     }
 
     fn try_budget(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId) -> bool {
-        let write = self.writes.get(id).expect("a write that wants budget is not over");
-        assert!(write.budget == 0, "{id:?} has its budget");
-        let file_len = path.files.used(write.file).len;
-        let partial = write.partial_pages(file_len).into_iter().flatten().count() as u64;
-        let wants = (write.pages.end - write.pages.start).0 + partial;
+        let wants = self.wanted_budget(path, id);
         if !self.budget.take(wants) {
             return false;
         }
@@ -181,6 +177,15 @@ impl Writeback {
             path.reads.frame_line.push_back(Waiter::Write(id));
         }
         true
+    }
+
+    /// Returns the budget that a write needs: its pages, and the old ones of partial pages.
+    pub(super) fn wanted_budget(&self, path: &ReadPath, id: WriteId) -> u64 {
+        let write = self.writes.get(id).expect("a write that wants budget is not over");
+        assert!(write.budget == 0, "{id:?} has its budget");
+        let file_len = path.files.used(write.file).len;
+        let partial = write.partial_pages(file_len).into_iter().flatten().count() as u64;
+        (write.pages.end - write.pages.start).0 + partial
     }
 
     /// Takes all frames that the write lacks if they are available; otherwise changes nothing and

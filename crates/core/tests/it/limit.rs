@@ -218,7 +218,7 @@ fn a_scheduler_is_exchanged_while_it_works_and_nothing_is_lost() {
     assert_eq!((state.in_flight_reads, state.in_flight_writes), (0, 0));
     assert_eq!((state.queued_reads, state.queued_writes), (0, 0));
     let refused = bench.path.set_scheduler(bench.device, "scheduler", "cfq").unwrap_err();
-    assert_eq!(refused.to_string(), "scheduler=cfq: wants noop or deadline");
+    assert_eq!(refused.to_string(), "scheduler=cfq: must be noop or deadline");
 }
 
 /// The limit of the new queue counts the requests that the old one dispatched.

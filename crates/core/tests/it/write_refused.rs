@@ -4,6 +4,7 @@
 #![cfg(not(loom))]
 
 mod files;
+mod starvation;
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, Fault, FileId, IoPath, Tag, WriteId, WriteMode, WriteStep};

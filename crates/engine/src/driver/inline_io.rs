@@ -75,14 +75,13 @@ impl Driver {
     ///   ring    push, enter, [device], completion queued, thread woken, reaped
     ///   alone   preadv(2),   [device], thread woken
     ///
-    ///   ring    push, enter, [device], kernel's worker woken, [flush], completion, thread woken ..
-    ///   alone   pwritev2(2), [device], thread woken,          [flush]
+    ///   ring    push, thread woken, pwritev2(2), [device], [flush], completion, thread woken ..
+    ///   alone   pwritev2(2), [device], [flush]
     /// ```
     ///
-    /// The thread waits anyway. For a read the ring costs a few microseconds more. A durable write
-    /// through the ring ends in a kernel worker, which waits some milliseconds for a CPU when all
-    /// are busy (docs/guide/limits.md). Read-ahead is never taken: the thread would wait for the
-    /// window behind the one it needs.
+    /// The thread waits anyway, and the ring costs some microseconds more: for a durable write it
+    /// wakes a thread of its own and the sleeper (docs/guide/limits.md). Read-ahead is never taken:
+    /// the thread would wait for the window behind the one it needs.
     pub(crate) fn take_inline(&mut self, ticket: Ticket) -> Option<InlineIo> {
         if self.ring.in_flight() > MOST_IN_FLIGHT_BESIDE {
             return None;

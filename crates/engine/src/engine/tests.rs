@@ -11,7 +11,7 @@ use crate::lab::Rules;
 use crate::open_files::{FileKey, OpenFiles};
 use crate::wait_table::{Ticket, Waiter};
 use crate::waiters::Leader;
-use crate::{IoBackend, ReadError, WriteError, WriteMode};
+use crate::{IoBackend, ReadError, ReadErrorKind, WriteError, WriteErrorKind, WriteMode};
 
 /// A file of a MiB, in a directory that goes with it.
 fn one_file() -> (tempfile::TempDir, std::path::PathBuf) {
@@ -206,7 +206,7 @@ fn a_ring_that_broke_is_an_error_for_all_and_files_still_close() {
 
     assert!(file.read_at(&mut page, 0).is_ok(), "a hit needs no ring");
     let error = file.read_at(&mut page, 900_000).expect_err("a miss does");
-    assert!(matches!(&error, ReadError::Io { source, .. }
+    assert!(matches!(&error, ReadError { kind: ReadErrorKind::Io { source, .. }, .. }
         if source.raw_os_error() == Some(libc::EBADF)));
     assert!(matches!(
         engine.open(&path),
@@ -243,7 +243,9 @@ fn a_ring_that_broke_while_a_writer_copied_is_an_error_for_it_and_for_later_call
     drop(driver);
 
     for wrote in [file.write_all_at(&[1; 4096], 0), file.sync_data()] {
-        let Err(WriteError::Io { source, .. }) = wrote else { panic!("{wrote:?}") };
+        let Err(WriteError { kind: WriteErrorKind::Io { source, .. }, .. }) = wrote else {
+            panic!("{wrote:?}")
+        };
         assert_eq!(source.raw_os_error(), Some(libc::EBADF));
     }
 }

@@ -1,4 +1,4 @@
-//! Errors from creating an engine, and from using it in a forked child.
+//! Errors from creating an engine, and from using it.
 
 use std::error::Error;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::io;
 use foreread_core::cache::PageCache;
 use foreread_core::units::ByteCount;
 
-/// An error from creating an engine.
+/// An error from creating an engine, or from using it in a forked child.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -28,12 +28,14 @@ pub enum EngineError {
         /// Error from the system.
         source: io::Error,
     },
+    /// The process was forked after the engine was created: the ring, its memory and its threads
+    /// belong to the parent. The child has to create a new engine.
+    Forked,
 }
 
-/// The process was forked after the engine was created: the ring, its memory and its threads
-/// belong to the parent. The child has to create a new engine.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct ForkedError;
+/// The process is a forked child of the one that created the engine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForkedError;
 
 /// Message for a forked child; the failed operation precedes it.
 pub(super) const MAKE_ANOTHER: &str =
@@ -59,6 +61,7 @@ impl fmt::Display for EngineError {
                 "no io_uring here ({source}): allow it with sysctl kernel.io_uring_disabled=0, and in \
                  the seccomp profile of a container; memory for it is limited by ulimit -l"
             ),
+            Self::Forked => f.write_str(MAKE_ANOTHER),
         }
     }
 }
@@ -66,24 +69,34 @@ impl fmt::Display for EngineError {
 impl Error for EngineError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Memory { .. } => None,
+            Self::Memory { .. } | Self::Forked => None,
             Self::Arena { source, .. } | Self::Ring { source } => Some(source),
         }
     }
 }
 
-impl fmt::Display for ForkedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(MAKE_ANOTHER)
+impl From<ForkedError> for EngineError {
+    fn from(ForkedError: ForkedError) -> Self {
+        Self::Forked
     }
 }
 
-impl Error for ForkedError {}
+impl From<ForkedError> for io::Error {
+    fn from(ForkedError: ForkedError) -> Self {
+        EngineError::Forked.into()
+    }
+}
 
 /// Allows `?` in functions that return `io::Error`.
-impl From<ForkedError> for io::Error {
-    fn from(error: ForkedError) -> Self {
-        Self::new(io::ErrorKind::Unsupported, error)
+impl From<EngineError> for io::Error {
+    fn from(error: EngineError) -> Self {
+        let kind = match &error {
+            EngineError::Memory { .. } => io::ErrorKind::InvalidInput,
+            EngineError::Arena { .. } => io::ErrorKind::OutOfMemory,
+            EngineError::Ring { source } => source.kind(),
+            EngineError::Forked => io::ErrorKind::Unsupported,
+        };
+        Self::new(kind, error)
     }
 }
 

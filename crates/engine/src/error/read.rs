@@ -8,16 +8,23 @@ use std::time::Duration;
 
 use super::engine::MAKE_ANOTHER;
 
-/// An error from reading a file.
+/// An error from reading a file: its path and the cause.
+#[derive(Debug)]
+pub struct ReadError {
+    /// Path of the file; for a [source](crate::Source), its name.
+    pub path: PathBuf,
+    /// Cause of the error.
+    pub kind: ReadErrorKind,
+}
+
+/// Cause of a [`ReadError`], without the path.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum ReadError {
+pub enum ReadErrorKind {
     /// A range or a pin begins past the end of the file. (There, [`File::read_at`] returns 0.)
     ///
     /// [`File::read_at`]: crate::File::read_at
     PastEnd {
-        /// Path of the file.
-        path: PathBuf,
         /// Requested offset.
         offset: u64,
         /// Length of the file, in bytes.
@@ -25,8 +32,6 @@ pub enum ReadError {
     },
     /// A range ends before it starts.
     Range {
-        /// Path of the file.
-        path: PathBuf,
         /// Start of the range.
         start: u64,
         /// End of the range.
@@ -34,8 +39,6 @@ pub enum ReadError {
     },
     /// The device returned fewer bytes than its stated length promises.
     Short {
-        /// Path of the file.
-        path: PathBuf,
         /// Offset of the read.
         offset: u64,
         /// Stated length of the file, in bytes.
@@ -43,8 +46,6 @@ pub enum ReadError {
     },
     /// An exact read reached the end of the file before its buffer was full.
     UnexpectedEnd {
-        /// Path of the file.
-        path: PathBuf,
         /// Offset of the read.
         offset: u64,
         /// Number of bytes requested.
@@ -54,8 +55,6 @@ pub enum ReadError {
     },
     /// The device did not answer within the time-out.
     TimedOut {
-        /// Path of the file.
-        path: PathBuf,
         /// Offset of the read.
         offset: u64,
         /// Elapsed time.
@@ -63,22 +62,15 @@ pub enum ReadError {
     },
     /// Pinning these pages would pin more than a quarter of the memory.
     PinLimit {
-        /// Path of the file.
-        path: PathBuf,
         /// Size of the pages to pin, in bytes.
         len: u64,
         /// Limit of pinned bytes.
         limit: u64,
     },
     /// The process was forked after the engine was created: the ring belongs to the parent.
-    Forked {
-        /// Path of the file.
-        path: PathBuf,
-    },
+    Forked,
     /// The device failed.
     Io {
-        /// Path of the file.
-        path: PathBuf,
         /// Offset of the read.
         offset: u64,
         /// Error from the system.
@@ -86,46 +78,51 @@ pub enum ReadError {
     },
 }
 
+impl ReadErrorKind {
+    /// Returns the error with this cause for `path`.
+    pub(crate) fn of(self, path: impl Into<PathBuf>) -> ReadError {
+        ReadError { path: path.into(), kind: self }
+    }
+}
+
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.kind)
+    }
+}
+
+impl fmt::Display for ReadErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PastEnd { path, offset, len } => write!(
+            Self::PastEnd { offset, len } => {
+                write!(f, "offset {offset} is past the end: the file has {len} bytes")
+            }
+            Self::Range { start, end } => write!(
                 f,
-                "{}: offset {offset} is past the end: the file has {len} bytes",
-                path.display()
+                "the range {start}..{end} ends before it starts: give the smaller offset first"
             ),
-            Self::Range { path, start, end } => write!(
+            Self::Short { offset, len: _ } => write!(
                 f,
-                "{}: the range {start}..{end} ends before it starts: give the smaller offset first",
-                path.display()
+                "read at {offset} ended early: the file or device is shorter than when it was \
+                 opened; a file was truncated, or a device and its partition table disagree"
             ),
-            Self::Short { path, offset, len: _ } => write!(
+            Self::UnexpectedEnd { offset, wanted, len } => {
+                write!(f, "{wanted} bytes from {offset} on were wanted, and the file ends at {len}")
+            }
+            Self::TimedOut { offset, after } => write!(
                 f,
-                "{}: read at {offset} ended early: the file or device is shorter than when it was \
-                 opened; a file was truncated, or a device and its partition table disagree",
-                path.display()
+                "read at {offset} has had no answer for {after:?}: check the device (dmesg), or \
+                 allow it more time with EngineBuilder::timeout"
             ),
-            Self::UnexpectedEnd { path, offset, wanted, len } => write!(
+            Self::PinLimit { len, limit } => write!(
                 f,
-                "{}: {wanted} bytes from {offset} on were wanted, and the file ends at {len}",
-                path.display()
-            ),
-            Self::TimedOut { path, offset, after } => write!(
-                f,
-                "{}: read at {offset} has had no answer for {after:?}: check the device (dmesg), or \
-                 allow it more time with EngineBuilder::timeout",
-                path.display()
-            ),
-            Self::PinLimit { path, len, limit } => write!(
-                f,
-                "{}: {len} more bytes cannot be pinned: {limit}, a quarter of the memory, may be \
+                "{len} more bytes cannot be pinned: {limit}, a quarter of the memory, may be \
                  at a time; drop pages that are pinned, copy with read_at, or give the engine more \
-                 with EngineBuilder::memory",
-                path.display()
+                 with EngineBuilder::memory"
             ),
-            Self::Forked { path } => write!(f, "{}: {MAKE_ANOTHER}", path.display()),
-            Self::Io { path, offset, source } => {
-                write!(f, "{}: read at {offset} failed: {source}", path.display())
+            Self::Forked => f.write_str(MAKE_ANOTHER),
+            Self::Io { offset, source } => {
+                write!(f, "read at {offset} failed: {source}")
             }
         }
     }
@@ -133,15 +130,15 @@ impl fmt::Display for ReadError {
 
 impl Error for ReadError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::PastEnd { .. }
-            | Self::Range { .. }
-            | Self::Short { .. }
-            | Self::UnexpectedEnd { .. }
-            | Self::TimedOut { .. }
-            | Self::PinLimit { .. }
-            | Self::Forked { .. } => None,
-            Self::Io { source, .. } => Some(source),
+        match &self.kind {
+            ReadErrorKind::PastEnd { .. }
+            | ReadErrorKind::Range { .. }
+            | ReadErrorKind::Short { .. }
+            | ReadErrorKind::UnexpectedEnd { .. }
+            | ReadErrorKind::TimedOut { .. }
+            | ReadErrorKind::PinLimit { .. }
+            | ReadErrorKind::Forked => None,
+            ReadErrorKind::Io { source, .. } => Some(source),
         }
     }
 }
@@ -149,15 +146,17 @@ impl Error for ReadError {
 /// Allows `?` in functions that return `io::Error`.
 impl From<ReadError> for io::Error {
     fn from(error: ReadError) -> Self {
-        let kind = match &error {
-            ReadError::PastEnd { .. } | ReadError::Range { .. } => io::ErrorKind::InvalidInput,
-            ReadError::Short { .. } | ReadError::UnexpectedEnd { .. } => {
+        let kind = match &error.kind {
+            ReadErrorKind::PastEnd { .. } | ReadErrorKind::Range { .. } => {
+                io::ErrorKind::InvalidInput
+            }
+            ReadErrorKind::Short { .. } | ReadErrorKind::UnexpectedEnd { .. } => {
                 io::ErrorKind::UnexpectedEof
             }
-            ReadError::TimedOut { .. } => io::ErrorKind::TimedOut,
-            ReadError::PinLimit { .. } => io::ErrorKind::WouldBlock,
-            ReadError::Forked { .. } => io::ErrorKind::Unsupported,
-            ReadError::Io { source, .. } => source.kind(),
+            ReadErrorKind::TimedOut { .. } => io::ErrorKind::TimedOut,
+            ReadErrorKind::PinLimit { .. } => io::ErrorKind::WouldBlock,
+            ReadErrorKind::Forked => io::ErrorKind::Unsupported,
+            ReadErrorKind::Io { source, .. } => source.kind(),
         };
         Self::new(kind, error)
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use foreread_core::path::TooManyWeights;
 use foreread_core::sched::InvalidSetting;
 
-use super::engine::ForkedError;
+use super::engine::{ForkedError, MAKE_ANOTHER};
 
 /// An error from changing a setting. All settings keep their old values.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -17,7 +17,7 @@ pub enum SettingError {
     /// Too many submitters already have weights.
     TooManyWeights(TooManyWeights),
     /// The process was forked after the engine was created.
-    Forked(ForkedError),
+    Forked,
 }
 
 impl fmt::Display for SettingError {
@@ -25,7 +25,7 @@ impl fmt::Display for SettingError {
         match self {
             Self::Invalid(why) => why.fmt(f),
             Self::TooManyWeights(why) => why.fmt(f),
-            Self::Forked(why) => why.fmt(f),
+            Self::Forked => f.write_str(MAKE_ANOTHER),
         }
     }
 }
@@ -45,7 +45,7 @@ impl From<TooManyWeights> for SettingError {
 }
 
 impl From<ForkedError> for SettingError {
-    fn from(why: ForkedError) -> Self {
-        Self::Forked(why)
+    fn from(ForkedError: ForkedError) -> Self {
+        Self::Forked
     }
 }

@@ -8,41 +8,38 @@ use std::time::Duration;
 
 use super::engine::MAKE_ANOTHER;
 
-/// An error from a write, a flush, a zeroing or a discard.
+/// An error from a write, a flush, a zeroing or a discard: the path of the file and the cause.
+#[derive(Debug)]
+pub struct WriteError {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// Cause of the error.
+    pub kind: WriteErrorKind,
+}
+
+/// Cause of a [`WriteError`], without the path.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum WriteError {
+pub enum WriteErrorKind {
     /// The range reaches past the end: of a block device, whose length is fixed, or, for zeroing
     /// and discarding, of any file.
     PastEnd {
-        /// Path of the file.
-        path: PathBuf,
         /// End of the requested range.
         end: u64,
         /// Length of the file, in bytes.
         len: u64,
     },
     /// The file was opened for reading.
-    ReadOnly {
-        /// Path of the file.
-        path: PathBuf,
-    },
+    ReadOnly,
     /// The file was opened for appending.
-    AppendOnly {
-        /// Path of the file.
-        path: PathBuf,
-    },
+    AppendOnly,
     /// The length is fixed, as that of a block device.
     FixedLength {
-        /// Path of the file.
-        path: PathBuf,
         /// Current length, in bytes.
         len: u64,
     },
     /// Changing the length failed. The file keeps its old length.
     Length {
-        /// Path of the file.
-        path: PathBuf,
         /// Requested length, in bytes.
         len: u64,
         /// Error from the system.
@@ -50,8 +47,6 @@ pub enum WriteError {
     },
     /// The device did not answer within the time-out. It may still complete the operation later.
     TimedOut {
-        /// Path of the file.
-        path: PathBuf,
         /// The failed operation: a noun.
         what: &'static str,
         /// Offset of the operation.
@@ -60,14 +55,9 @@ pub enum WriteError {
         after: Duration,
     },
     /// The process was forked after the engine was created: the ring belongs to the parent.
-    Forked {
-        /// Path of the file.
-        path: PathBuf,
-    },
+    Forked,
     /// The device failed.
     Io {
-        /// Path of the file.
-        path: PathBuf,
         /// The failed operation: a noun.
         what: &'static str,
         /// Offset of the operation.
@@ -79,14 +69,17 @@ pub enum WriteError {
     /// dropped are no longer in memory. Every flush of the file fails with this error until
     /// [`File::accept_lost`](crate::File::accept_lost) is called.
     Lost {
-        /// Path of the file.
-        path: PathBuf,
         /// Error from the system.
         source: io::Error,
     },
 }
 
-impl WriteError {
+impl WriteErrorKind {
+    /// Returns the error with this cause for `path`.
+    pub(crate) fn of(self, path: impl Into<PathBuf>) -> WriteError {
+        WriteError { path: path.into(), kind: self }
+    }
+
     /// Returns the remedy for a device error.
     fn advice(source: &io::Error) -> &'static str {
         match source.raw_os_error() {
@@ -116,55 +109,44 @@ impl WriteError {
 
 impl fmt::Display for WriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.kind)
+    }
+}
+
+impl fmt::Display for WriteErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PastEnd { path, end, len } => write!(
+            Self::PastEnd { end, len } => write!(
                 f,
-                "{}: a write up to {end} is past the end at {len}, and does not make it longer; write \
-                 less, or make a file longer first with File::set_len",
-                path.display()
+                "a write up to {end} is past the end at {len}, and does not make it longer; write \
+                 less, or make a file longer first with File::set_len"
             ),
-            Self::ReadOnly { path } => {
-                write!(
-                    f,
-                    "{}: is open for reading; open it with OpenOptions::write",
-                    path.display()
-                )
+            Self::ReadOnly => f.write_str("is open for reading; open it with OpenOptions::write"),
+            Self::AppendOnly => f.write_str(
+                "is open for appending; use File::append, or open it with OpenOptions::write",
+            ),
+            Self::FixedLength { len } => {
+                write!(f, "has {len} bytes, and keeps them: only regular files change their length")
             }
-            Self::AppendOnly { path } => write!(
+            Self::Length { len, source } => write!(
                 f,
-                "{}: is open for appending; use File::append, or open it with OpenOptions::write",
-                path.display()
-            ),
-            Self::FixedLength { path, len } => write!(
-                f,
-                "{}: has {len} bytes, and keeps them: only regular files change their length",
-                path.display()
-            ),
-            Self::Length { path, len, source } => write!(
-                f,
-                "{}: cannot make it {len} bytes long: {source}; it is as long as it was: {}",
-                path.display(),
+                "cannot make it {len} bytes long: {source}; it is as long as it was: {}",
                 Self::advice_on_length(source)
             ),
-            Self::TimedOut { path, what, offset, after } => write!(
+            Self::TimedOut { what, offset, after } => write!(
                 f,
-                "{}: {what} at {offset} has had no answer for {after:?}, and may still happen: check \
-                 the device (dmesg), or allow it more time with EngineBuilder::timeout",
-                path.display()
+                "{what} at {offset} has had no answer for {after:?}, and may still happen: check \
+                 the device (dmesg), or allow it more time with EngineBuilder::timeout"
             ),
-            Self::Forked { path } => write!(f, "{}: {MAKE_ANOTHER}", path.display()),
-            Self::Io { path, what, offset, source } => write!(
+            Self::Forked => f.write_str(MAKE_ANOTHER),
+            Self::Io { what, offset, source } => {
+                write!(f, "{what} at {offset} failed: {source}; {}", Self::advice(source))
+            }
+            Self::Lost { source } => write!(
                 f,
-                "{}: {what} at {offset} failed: {source}; {}",
-                path.display(),
-                Self::advice(source)
-            ),
-            Self::Lost { path, source } => write!(
-                f,
-                "{}: a device flush failed, and acknowledged writes may be lost: {source}; check the \
+                "a device flush failed, and acknowledged writes may be lost: {source}; check the \
                  device (dmesg), write again or restore what was written since the last good flush, \
-                 then accept the loss or open the file again",
-                path.display()
+                 then accept the loss or open the file again"
             ),
         }
     }
@@ -172,16 +154,16 @@ impl fmt::Display for WriteError {
 
 impl Error for WriteError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::PastEnd { .. }
-            | Self::ReadOnly { .. }
-            | Self::AppendOnly { .. }
-            | Self::FixedLength { .. }
-            | Self::TimedOut { .. }
-            | Self::Forked { .. } => None,
-            Self::Io { source, .. } | Self::Lost { source, .. } | Self::Length { source, .. } => {
-                Some(source)
-            }
+        match &self.kind {
+            WriteErrorKind::PastEnd { .. }
+            | WriteErrorKind::ReadOnly
+            | WriteErrorKind::AppendOnly
+            | WriteErrorKind::FixedLength { .. }
+            | WriteErrorKind::TimedOut { .. }
+            | WriteErrorKind::Forked => None,
+            WriteErrorKind::Io { source, .. }
+            | WriteErrorKind::Lost { source, .. }
+            | WriteErrorKind::Length { source, .. } => Some(source),
         }
     }
 }
@@ -189,18 +171,18 @@ impl Error for WriteError {
 /// Allows `?` in functions that return `io::Error`.
 impl From<WriteError> for io::Error {
     fn from(error: WriteError) -> Self {
-        let kind = match &error {
-            WriteError::PastEnd { .. } | WriteError::FixedLength { .. } => {
+        let kind = match &error.kind {
+            WriteErrorKind::PastEnd { .. } | WriteErrorKind::FixedLength { .. } => {
                 io::ErrorKind::InvalidInput
             }
-            WriteError::ReadOnly { .. } | WriteError::AppendOnly { .. } => {
+            WriteErrorKind::ReadOnly | WriteErrorKind::AppendOnly => {
                 io::ErrorKind::PermissionDenied
             }
-            WriteError::TimedOut { .. } => io::ErrorKind::TimedOut,
-            WriteError::Forked { .. } => io::ErrorKind::Unsupported,
-            WriteError::Io { source, .. }
-            | WriteError::Lost { source, .. }
-            | WriteError::Length { source, .. } => source.kind(),
+            WriteErrorKind::TimedOut { .. } => io::ErrorKind::TimedOut,
+            WriteErrorKind::Forked => io::ErrorKind::Unsupported,
+            WriteErrorKind::Io { source, .. }
+            | WriteErrorKind::Lost { source, .. }
+            | WriteErrorKind::Length { source, .. } => source.kind(),
         };
         Self::new(kind, error)
     }

@@ -31,15 +31,16 @@ impl File {
     /// |---|---|
     /// | empty | empty |
     /// | ends past the end of the file | the bytes before the end |
-    /// | begins past the end of the file | [`ReadError::PastEnd`] |
+    /// | begins past the end of the file | [`ReadErrorKind::PastEnd`] |
     /// | begins at the end of the file | empty |
-    /// | ends before it starts | [`ReadError::Range`] |
-    /// | larger than memory | [`ReadError::Io`], out of memory |
+    /// | ends before it starts | [`ReadErrorKind::Range`] |
+    /// | larger than memory | [`ReadErrorKind::Io`], out of memory |
     ///
     /// # Errors
     ///
     /// If a range is invalid (above), or the device fails: no range is returned then, but
-    /// [`Self::read_ranges_stream`] returns the others. In a forked child, [`ReadError::Forked`].
+    /// [`Self::read_ranges_stream`] returns the others. In a forked child,
+    /// [`ReadErrorKind::Forked`].
     pub fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Box<[u8]>>, ReadError> {
         let mut reads = RangeReads::new(self.handle(), ranges, false)?;
         let mut all = Vec::new();

@@ -15,7 +15,7 @@ use super::sweep::{MissingRun, PortionLimit, Sweep, page_and_offset};
 use crate::deferred_wake::KeepAlive;
 use crate::driver::EndedRead;
 use crate::engine_state::DriverGuard;
-use crate::error::{ForkedError, ReadError};
+use crate::error::{ForkedError, ReadError, ReadErrorKind};
 use crate::file_state::{FileState, pages_of};
 use crate::handle::Handle;
 use crate::leader::NotReady;
@@ -64,7 +64,7 @@ impl RangeReads {
         ranges: &[Range<u64>],
         one_by_one: bool,
     ) -> Result<Self, ReadError> {
-        let forked = |ForkedError| ReadError::Forked { path: handle.path.clone() };
+        let forked = |ForkedError| ReadErrorKind::Forked.of(handle.path.clone());
         handle.file.engine.check_process().map_err(forked)?;
         let results = RangeResults::new(handle, ranges);
         Ok(Self {
@@ -234,7 +234,7 @@ impl RangeReads {
 
     /// Becomes the driver, unless the ring is broken.
     fn drive<'f>(&self, file: &'f FileState) -> Result<DriverGuard<'f>, ReadError> {
-        let forked = |ForkedError| ReadError::Forked { path: self.stream.handle.path.clone() };
+        let forked = |ForkedError| ReadErrorKind::Forked.of(self.stream.handle.path.clone());
         let driver = file.engine.drive().map_err(forked)?;
         match driver.broken() {
             Some(errno) => Err(error(&self.stream.handle, 0, Fault::Io(errno))),
@@ -329,13 +329,13 @@ impl RangeReads {
             NotReady::Fault(fault) => error(handle, offset, fault),
             NotReady::TimedOut => {
                 let after = handle.file.engine.timeout.unwrap_or_default();
-                ReadError::TimedOut { path: handle.path.clone(), offset, after }
+                ReadErrorKind::TimedOut { offset, after }.of(handle.path.clone())
             }
         }
     }
 
     fn io_error(&self, source: io::Error) -> ReadError {
-        ReadError::Io { path: self.stream.handle.path.clone(), offset: 0, source }
+        ReadErrorKind::Io { offset: 0, source }.of(self.stream.handle.path.clone())
     }
 }
 
@@ -372,20 +372,21 @@ fn requests_of(
 /// Copies an error for another range.
 fn again(why: &ReadError, path: &std::path::Path, offset: u64) -> ReadError {
     let path = path.to_path_buf();
-    match why {
-        ReadError::Forked { .. } => ReadError::Forked { path },
-        ReadError::Io { source, .. } => {
+    let kind = match &why.kind {
+        ReadErrorKind::Forked => ReadErrorKind::Forked,
+        ReadErrorKind::Io { source, .. } => {
             let known = source.raw_os_error().map(io::Error::from_raw_os_error);
             let source = known.unwrap_or_else(|| io::Error::new(source.kind(), source.to_string()));
-            ReadError::Io { path, offset, source }
+            ReadErrorKind::Io { offset, source }
         }
-        ReadError::TimedOut { after, .. } => ReadError::TimedOut { path, offset, after: *after },
-        ReadError::Short { len, .. } => ReadError::Short { path, offset, len: *len },
-        ReadError::PastEnd { .. }
-        | ReadError::Range { .. }
-        | ReadError::UnexpectedEnd { .. }
-        | ReadError::PinLimit { .. } => unreachable!("a range has that error alone: {why}"),
-    }
+        ReadErrorKind::TimedOut { after, .. } => ReadErrorKind::TimedOut { offset, after: *after },
+        ReadErrorKind::Short { len, .. } => ReadErrorKind::Short { offset, len: *len },
+        ReadErrorKind::PastEnd { .. }
+        | ReadErrorKind::Range { .. }
+        | ReadErrorKind::UnexpectedEnd { .. }
+        | ReadErrorKind::PinLimit { .. } => unreachable!("a range has that error alone: {why}"),
+    };
+    kind.of(path)
 }
 
 /// Runs of pages planned at a time: planning time grows faster than the number of ranges.

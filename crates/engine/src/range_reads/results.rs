@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::error::ReadError;
+use crate::error::{ReadError, ReadErrorKind};
 use crate::handle::Handle;
 use crate::reader::observe;
 use crate::stream::ReadStream;
@@ -109,7 +109,7 @@ impl RangeResults {
                 let why = format!("there is no memory for {len} bytes: read less at once");
                 let source = io::Error::new(io::ErrorKind::OutOfMemory, why);
                 let (path, offset) = (handle.path.clone(), range.start);
-                self.fail(number, ReadError::Io { path, offset, source });
+                self.fail(number, ReadErrorKind::Io { offset, source }.of(path));
                 return None;
             }
             bytes.resize(in_memory(len), 0);
@@ -139,7 +139,7 @@ impl RangeResults {
         let range = &mut self.ranges[number as usize];
         if end < range.range.start {
             let (path, offset) = (handle.path.clone(), range.range.start);
-            return self.fail(number, ReadError::PastEnd { path, offset, len: end });
+            return self.fail(number, ReadErrorKind::PastEnd { offset, len: end }.of(path));
         }
         range.end = range.end.min(end);
         self.came(number, bytes);
@@ -204,7 +204,7 @@ impl RangeResults {
 fn cut_at_end(handle: &Handle, range: &Range<u64>) -> Result<Range<u64>, ReadError> {
     let Range { start, end } = *range;
     if start > end {
-        return Err(ReadError::Range { path: handle.path.clone(), start, end });
+        return Err(ReadErrorKind::Range { start, end }.of(handle.path.clone()));
     }
     let mut len = handle.file.len().0;
     if end > len {

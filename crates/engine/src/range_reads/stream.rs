@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::task::{Context, Poll};
 
 use super::progress::RangeReads;
-use crate::error::ReadError;
+use crate::error::{ReadError, ReadErrorKind};
 use crate::file::File;
 
 /// The number of a range, and its bytes or error: an item of a [`RangeStream`].
@@ -70,7 +70,7 @@ impl NotBegun {
     fn next(&mut self) -> Option<RangeItem> {
         let number = self.told;
         self.told += 1;
-        let error = || ReadError::Forked { path: self.file.handle().path.clone() };
+        let error = || ReadErrorKind::Forked.of(self.file.handle().path.clone());
         (number < self.ranges).then(|| (number, Err(error())))
     }
 }

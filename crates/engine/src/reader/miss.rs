@@ -12,7 +12,7 @@ use super::markers::Markers;
 use super::{ReadProgress, StreamReader, in_page};
 use crate::deferred_wake::KeepAlive;
 use crate::engine_state::DriverGuard;
-use crate::error::{ForkedError, ReadError};
+use crate::error::{ForkedError, ReadError, ReadErrorKind};
 use crate::file_state::FileState;
 use crate::handle::Handle;
 use crate::leader::NotReady;
@@ -121,7 +121,7 @@ impl StreamReader {
         waiter: impl FnOnce() -> Waiter,
     ) -> Result<Option<(DriverGuard<'f>, ReadId)>, ReadError> {
         let file = &handle.file;
-        let forked = |ForkedError| ReadError::Forked { path: handle.path.clone() };
+        let forked = |ForkedError| ReadErrorKind::Forked.of(handle.path.clone());
         let mut driver = file.engine.drive().map_err(forked)?;
         if let Some(errno) = driver.broken() {
             return Err(error(handle, read.offset, Fault::Io(errno)));
@@ -182,7 +182,7 @@ impl StreamReader {
             NotReady::TimedOut => {
                 let after = handle.file.engine.timeout.unwrap_or_default();
                 let (path, offset) = (handle.path.clone(), read.offset);
-                Err(ReadError::TimedOut { path, offset, after })
+                Err(ReadErrorKind::TimedOut { offset, after }.of(path))
             }
             NotReady::Fault(Fault::Short) => {
                 // Another reader may have noticed the new end first: compare with the length that
@@ -241,9 +241,9 @@ pub(crate) fn error(handle: &Handle, offset: u64, fault: Fault) -> ReadError {
                 Some(source) => source.errors.of(errno),
                 None => io::Error::from_raw_os_error(errno),
             };
-            ReadError::Io { path, offset, source }
+            ReadErrorKind::Io { offset, source }.of(path)
         }
-        Fault::Short => ReadError::Short { path, offset, len: handle.file.len().0 },
+        Fault::Short => ReadErrorKind::Short { offset, len: handle.file.len().0 }.of(path),
     }
 }
 

@@ -11,7 +11,7 @@ use foreread_core::units::{ByteCount, PAGE_SIZE, Pages};
 use super::{Markers, ReadProgress, StreamReader, in_page, observe};
 use crate::advice::Advised;
 use crate::deferred_wake::KeepAlive;
-use crate::error::ReadError;
+use crate::error::{ReadError, ReadErrorKind};
 use crate::file_state::FileState;
 use crate::handle::Handle;
 use crate::page_range::PageRange;
@@ -170,7 +170,7 @@ impl StreamReader {
         if !pages.take_permits(count) {
             let limit = file.engine.table.pin_budget().max() * PAGE_SIZE;
             let (path, len) = (handle.path.clone(), count * PAGE_SIZE);
-            return Err(ReadError::PinLimit { path, len, limit });
+            return Err(ReadErrorKind::PinLimit { len, limit }.of(path));
         }
         let keep_open: KeepAlive = Arc::<FileState>::clone(file);
         let mut tries = 0;
@@ -194,7 +194,7 @@ impl StreamReader {
             if read.done < read.wanted && tries == TRIES {
                 let path = handle.path.clone();
                 let source = io::Error::new(io::ErrorKind::ResourceBusy, REPLACED);
-                return Err(ReadError::Io { path, offset, source });
+                return Err(ReadErrorKind::Io { offset, source }.of(path));
             }
         }
         // The file may have shrunk since its first page was pinned.

@@ -52,7 +52,7 @@ const PROBE_BYTE: u8 = 0xa7;
 
 #[cfg(test)]
 mod tests {
-    use super::super::uring::REFUSALS_MAX;
+    use super::super::uring_shared::REFUSALS_MAX;
     use super::super::{IoBackend, Ring, RingKind};
     use super::*;
     use crate::OpenOptions;

@@ -1,15 +1,16 @@
-//! The ring where io_uring is forbidden: at most [`THREADS_MAX`] threads call `preadv` and
-//! `pwritev2`. They start with the first transfer, end with the ring, and hold no lock during a
-//! system call.
+//! The ring where io_uring is forbidden, and the durable writes of an io_uring: at most
+//! [`THREADS_MAX`] threads call `preadv` and `pwritev2`. They start with the first transfer, end
+//! with the ring, and hold no lock during a system call.
 //!
 //! ```text
 //!   start() --> queue --> worker: preadv    --> done --> completion()
 //!                         worker: pwritev2       |
-//!                         ..                     +--> wakes the sleeper
+//!                         ..                     +--> wakes the sleeper, or rings the doorbell
 //! ```
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub(super) struct WorkerShared {
     has_work: Condvar,
     /// Signals a completion in `done`, or a wake.
     has_news: Condvar,
+    /// An eventfd that is signalled at each completion, if the sleeper waits elsewhere.
+    doorbell: Option<OwnedFd>,
 }
 
 #[derive(Debug, Default)]
@@ -57,8 +60,17 @@ struct WorkerState {
 
 impl Threads {
     pub(super) fn new(pool: &Arc<Pool>, why: String) -> Self {
+        Self::with_doorbell(pool, why, None)
+    }
+
+    /// Creates threads that signal an eventfd at each completion.
+    pub(super) fn with_doorbell(
+        pool: &Arc<Pool>,
+        why: String,
+        doorbell: impl Into<Option<OwnedFd>>,
+    ) -> Self {
         Self {
-            shared: Arc::default(),
+            shared: Arc::new(WorkerShared { doorbell: doorbell.into(), ..WorkerShared::default() }),
             workers: Vec::new(),
             in_flight: 0,
             pool: Arc::clone(pool),
@@ -81,7 +93,16 @@ impl Threads {
     }
 
     pub(super) fn start(&mut self, tag: u64, transfer: Transfer) {
-        self.in_flight += 1;
+        if let Some(mut transfer) = self.try_start(tag, transfer) {
+            // The system refuses every thread: do the work here, slowly but correctly.
+            let result = transfer.run();
+            self.in_flight += 1;
+            self.shared.state().done.push_back(Completion { tag, result });
+        }
+    }
+
+    /// Starts a transfer, or returns it if there is no thread and the system refuses one.
+    pub(super) fn try_start(&mut self, tag: u64, transfer: Transfer) -> Option<Transfer> {
         if transfer.gate().is_some() {
             self.holders.extend(transfer.backend.faults.as_ref().map(Arc::downgrade));
         }
@@ -92,9 +113,15 @@ impl Threads {
         if is_idle {
             self.shared.has_work.notify_one();
         }
-        if is_short && self.workers.len() < THREADS_MAX {
-            self.add_worker();
+        self.in_flight += 1;
+        if is_short && self.workers.len() < THREADS_MAX && !self.add_worker() {
+            // The existing workers do it all.
+            if self.workers.is_empty() {
+                self.in_flight -= 1;
+                return self.shared.state().queue.pop_back().map(|(_, transfer)| transfer);
+            }
         }
+        None
     }
 
     pub(super) fn completion(&mut self) -> Option<Completion> {
@@ -112,7 +139,8 @@ impl Threads {
         self.shared.tell(state);
     }
 
-    fn add_worker(&mut self) {
+    /// Starts another worker. Returns false if the system refuses the thread.
+    fn add_worker(&mut self) -> bool {
         let (shared, pool) = (Arc::clone(&self.shared), Arc::clone(&self.pool));
         let name = format!("foreread-{}", self.workers.len());
         let worker = Builder::new().name(name).stack_size(STACK).spawn(move || {
@@ -120,23 +148,9 @@ impl Threads {
             // The arena must outlive the worker's transfers.
             drop(pool);
         });
-        match worker {
-            Ok(worker) => self.workers.push(worker),
-            // The existing workers do it all.
-            Err(_) if !self.workers.is_empty() => {}
-            // The system refuses every thread: do the work here, slowly but correctly.
-            Err(_) => self.work_here(),
-        }
-    }
-
-    fn work_here(&mut self) {
-        let mut state = self.shared.state();
-        while let Some((tag, mut transfer)) = state.queue.pop_front() {
-            drop(state);
-            let result = transfer.run();
-            state = self.shared.state();
-            state.done.push_back(Completion { tag, result });
-        }
+        let is_started = worker.is_ok();
+        self.workers.extend(worker);
+        is_started
     }
 }
 
@@ -187,6 +201,15 @@ impl WorkerShared {
         if is_asleep {
             self.has_news.notify_one();
         }
+        if let Some(doorbell) = &self.doorbell {
+            // It fails only if 2^64 - 2 signals are pending: then one is.
+            let _ = rustix::io::write(doorbell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Returns the eventfd.
+    pub(super) fn doorbell(&self) -> Option<&OwnedFd> {
+        self.doorbell.as_ref()
     }
 
     fn state(&self) -> MutexGuard<'_, WorkerState> {

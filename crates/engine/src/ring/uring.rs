@@ -13,6 +13,8 @@
 //!   two wakes                               one entry: the first still lies there
 //! ```
 //!
+//! Durable writes go to threads (`durable.rs`), if the system grants them.
+//!
 //! A kernel worker thread performs a transfer that would block. It counts against the process's
 //! limit of threads. A kernel without a free worker refuses the transfer although the device is
 //! fine; the reaping thread then performs the plain system call.
@@ -21,20 +23,23 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
-use io_uring::types::{self, Fd, SubmitArgs, Timespec};
-use io_uring::{EnterFlags, IoUring, opcode, squeue};
+use io_uring::types::{self, Fd};
+use io_uring::{IoUring, opcode, squeue};
 
+use super::durable::DurableWriters;
 use super::probe::probe;
 use super::transfer::{Asks, Transfer, TransferOp, is_refused};
+use super::uring_shared::{UringShared, is_refusal};
 use super::{Completion, ENTRIES, RETRIES};
 use crate::pool::Pool;
 
 pub(super) struct Uring {
     shared: Arc<UringShared>,
     in_flight: HashMap<u64, Transfer>,
+    /// Created with the first durable write.
+    durable: Option<DurableWriters>,
     /// Whether a wake is queued, in flight, or completed but not yet reaped.
     is_waking: bool,
     /// Whether transfers were queued again since the last submit.
@@ -44,17 +49,6 @@ pub(super) struct Uring {
     /// The process that created the ring: a forked child must not touch the memory shared with its
     /// parent.
     process: u32,
-}
-
-/// The part of the ring that the sleeper uses.
-pub(super) struct UringShared {
-    uring: IoUring,
-    /// Number of entries ever pushed, and number of these that a call has seen the kernel take.
-    /// Both wrap. Their difference is the number of queued entries or, for a moment, more.
-    pushed: AtomicU32,
-    taken: AtomicU32,
-    /// Number of consecutive refusals for lack of memory without a completion in between.
-    refusals: AtomicU32,
 }
 
 impl Uring {
@@ -72,10 +66,10 @@ impl Uring {
             return Err(io::Error::other("its io_uring cannot wait for a time"));
         }
         probe(&uring)?;
-        let (pushed, taken, refusals) = Default::default();
         Ok(Self {
-            shared: Arc::new(UringShared { uring, pushed, taken, refusals }),
+            shared: Arc::new(UringShared::new(uring)),
             in_flight: HashMap::new(),
+            durable: None,
             is_waking: false,
             has_queued_again: false,
             pool: Arc::clone(pool),
@@ -88,11 +82,12 @@ impl Uring {
     }
 
     pub(super) fn in_flight(&self) -> usize {
-        self.in_flight.len()
+        self.in_flight.len() + self.durable.as_ref().map_or(0, DurableWriters::in_flight)
     }
 
     pub(super) fn start(&mut self, tag: u64, transfer: Transfer) {
-        assert!(tag != WAKE, "a tag that is a wake's");
+        assert!(tag != WAKE && tag != DOORBELL, "a tag of the ring's own");
+        let Some(transfer) = self.start_durable(tag, transfer) else { return };
         self.queue(tag, &transfer);
         let before = self.in_flight.insert(tag, transfer);
         assert!(before.is_none(), "a tag is in flight once");
@@ -122,6 +117,10 @@ impl Uring {
                 self.is_waking = false;
                 continue;
             }
+            if tag == DOORBELL {
+                self.durable.as_mut().expect("only it is polled").polled();
+                continue;
+            }
             let mut transfer = self
                 .in_flight
                 .remove(&tag)
@@ -144,6 +143,10 @@ impl Uring {
             }
             self.start_again(tag, transfer);
         }
+        if let Some(completion) = self.durable.as_mut().and_then(DurableWriters::completion) {
+            return Some(completion);
+        }
+        self.has_queued_again |= self.poll_doorbell();
         if self.has_queued_again {
             // The reaper may be about to leave, and waiters may be asleep: neither would submit
             // these.
@@ -165,6 +168,30 @@ impl Uring {
                 Ok(()) | Err(_) => return,
             }
         }
+    }
+
+    /// Passes a durable write to a thread. Returns it if the system refuses a descriptor or a
+    /// thread, and returns all other transfers.
+    fn start_durable(&mut self, tag: u64, transfer: Transfer) -> Option<Transfer> {
+        if transfer.way != (TransferOp::Write { is_durable: true }) {
+            return Some(transfer);
+        }
+        if self.durable.is_none() {
+            self.durable = DurableWriters::new(&self.pool).ok();
+        }
+        let Some(durable) = &mut self.durable else { return Some(transfer) };
+        let refused = durable.start(tag, transfer);
+        self.poll_doorbell();
+        refused
+    }
+
+    /// Queues a poll of the doorbell, if one is needed.
+    fn poll_doorbell(&mut self) -> bool {
+        let Some(fd) = self.durable.as_mut().and_then(DurableWriters::next_poll) else {
+            return false;
+        };
+        self.push(&opcode::PollAdd::new(Fd(fd), POLLIN).build().user_data(DOORBELL));
+        true
     }
 
     fn reap(&mut self) -> Option<(u64, i32)> {
@@ -220,107 +247,14 @@ impl Uring {
         // statement, and `&mut self` admits one thread at a time. The sleeper creates none; it and
         // the kernel read only atomics of this one.
         let mut queue = unsafe { self.shared.uring.submission_shared() };
-        // SAFETY: both callers guarantee it: a NOP refers to nothing, and a transfer's memory is
-        // kept.
+        // SAFETY: the callers guarantee it: a NOP and a poll refer to no memory, and a transfer's
+        // memory is kept.
         let pushed = unsafe { queue.push(entry) };
-        pushed.expect("the submission queue holds all that is in flight and a wake");
+        pushed.expect("the submission queue holds all that is in flight, a wake and a poll");
         drop(queue);
         // Increment after the queue's tail: a thread that enters with this count makes the kernel
         // see the entry.
         self.shared.pushed.fetch_add(1, Ordering::Release);
-    }
-}
-
-impl UringShared {
-    pub(super) fn wait(&self, at_most: Option<Duration>) -> io::Result<()> {
-        loop {
-            // This may exceed the number of queued entries, because another thread may be between
-            // entering and counting; it is never less than this thread's own pushes.
-            let taken = self.taken.load(Ordering::Acquire);
-            let queued = self.pushed.load(Ordering::Acquire).wrapping_sub(taken);
-            match self.enter(queued, at_most) {
-                // The kernel took all entries and waited: a completion, the time-out or a signal
-                // ended it.
-                Ok(now_taken) if now_taken == queued => {
-                    self.note_taken(now_taken as usize);
-                    return Ok(());
-                }
-                // The queue was empty: other threads took everything. A thread that pushes from
-                // here on also submits, so that this one only needs to sleep.
-                Ok(0) => return self.enter(0, at_most).map(drop).or_else(ended_early),
-                // The kernel stopped at an invalid entry or for lack of memory, or other threads
-                // took some: retry the rest.
-                Ok(now_taken) => self.note_taken(now_taken as usize),
-                Err(error) if is_refusal(&error) => return self.wait_refused(error, at_most),
-                Err(error) => return ended_early(error),
-            }
-        }
-    }
-
-    /// Handles a kernel that refuses to start a transfer for lack of memory. Transfers in flight
-    /// may free some: sleep as requested, but briefly, and let the caller retry.
-    ///
-    /// ```text
-    ///   something ends meanwhile    fine, once more
-    ///   nothing does                a refusal; after a hundred in a row, a second, the error
-    /// ```
-    fn wait_refused(&self, error: io::Error, at_most: Option<Duration>) -> io::Result<()> {
-        let pause = at_most.map_or(REFUSED_PAUSE, |time| time.min(REFUSED_PAUSE));
-        match self.enter(0, Some(pause)) {
-            Ok(_) => {
-                self.refusals.store(0, Ordering::Relaxed);
-                return Ok(());
-            }
-            Err(error) if ended_early_is_ok(&error) => {}
-            // The kernel refuses even to sleep.
-            Err(_) => std::thread::park_timeout(pause),
-        }
-        if pause < REFUSED_PAUSE {
-            // The caller's limit is shorter than a pause, so that this does not count as a refusal.
-            return Ok(());
-        }
-        let refusals = self.refusals.fetch_add(1, Ordering::Relaxed);
-        if refusals + 1 < REFUSALS_MAX { Ok(()) } else { Err(error) }
-    }
-
-    /// Submits `to_submit` entries and waits for one completion: one system call. If the kernel
-    /// takes fewer entries, it does not wait.
-    fn enter(&self, to_submit: u32, at_most: Option<Duration>) -> io::Result<u32> {
-        let submitter = self.uring.submitter();
-        let entered = match at_most {
-            None => {
-                let flags = EnterFlags::GETEVENTS.bits();
-                // SAFETY: no signal mask is passed; the kernel takes no more entries than there
-                // are, and these are as `Uring::push` left them.
-                unsafe { submitter.enter::<libc::sigset_t>(to_submit, 1, flags, None) }
-            }
-            Some(at_most) => {
-                let time = Timespec::new().sec(at_most.as_secs()).nsec(at_most.subsec_nanos());
-                let args = SubmitArgs::new().timespec(&time);
-                let flags = (EnterFlags::GETEVENTS | EnterFlags::EXT_ARG).bits();
-                // SAFETY: as above; EXT_ARG declares the type of the argument, and both it and the
-                // time live until the call returns.
-                unsafe { submitter.enter(to_submit, 1, flags, Some(&args)) }
-            }
-        };
-        entered.map(|taken| {
-            u32::try_from(taken).expect("the kernel takes no more entries than the queue holds")
-        })
-    }
-
-    /// Returns true if the kernel has taken all pushed entries. Entries that a sleeper's call has
-    /// just taken may not be counted yet: that costs one needless call.
-    fn is_all_taken(&self) -> bool {
-        self.pushed.load(Ordering::Acquire) == self.taken.load(Ordering::Acquire)
-    }
-
-    fn note_taken(&self, taken: usize) {
-        if taken > 0 {
-            let taken = u32::try_from(taken)
-                .expect("the kernel takes no more entries than the queue holds");
-            self.taken.fetch_add(taken, Ordering::Release);
-            self.refusals.store(0, Ordering::Relaxed);
-        }
     }
 }
 
@@ -351,35 +285,14 @@ impl fmt::Debug for Uring {
     }
 }
 
-impl fmt::Debug for UringShared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UringShared").field("refusals", &self.refusals).finish_non_exhaustive()
-    }
-}
-
-fn ended_early(error: io::Error) -> io::Result<()> {
-    if ended_early_is_ok(&error) { Ok(()) } else { Err(error) }
-}
-
-/// Returns true if the time was over or a signal came: the caller checks the clock in both cases.
-fn ended_early_is_ok(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR))
-}
-
-/// Returns true if the kernel has no memory for the entries (EBUSY: until completions are reaped).
-fn is_refusal(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN | libc::ENOMEM))
-}
-
 /// The event of a pipe whose other end was closed.
 const POLLHUP: u32 = libc::POLLHUP.cast_unsigned() as u32;
 
-/// The tag of a wake's entry. No transfer's tag is all ones.
+/// The event of an eventfd that was signalled.
+const POLLIN: u32 = libc::POLLIN.cast_unsigned() as u32;
+
+/// The tag of a wake's entry. No transfer's tag has so many ones.
 const WAKE: u64 = u64::MAX;
 
-/// Duration of one sleep while the kernel refuses: memory is usually free again within
-/// milliseconds.
-const REFUSED_PAUSE: Duration = Duration::from_millis(10);
-
-/// Number of pauses in a second. After these the caller gets the kernel's error.
-pub(super) const REFUSALS_MAX: u32 = 100;
+/// The tag of the doorbell's poll.
+const DOORBELL: u64 = u64::MAX - 1;

@@ -18,7 +18,7 @@ use super::pieces::Pieces;
 use super::steps::{StepWork, keep_open};
 use crate::driver::Driver;
 use crate::engine_state::{DriverGuard, EngineState};
-use crate::error::WriteError;
+use crate::error::{WriteError, WriteErrorKind};
 use crate::file::File;
 use crate::file_state::FileState;
 use crate::handle::Handle;
@@ -88,7 +88,7 @@ impl File {
     /// no space, or the system refuses the length. The file then keeps its length. If the device
     /// fails afterwards, or times out, the file keeps the part of `from` that was in memory by
     /// then, and the rest is cut off before the next append begins. If the system refuses that cut,
-    /// flushes return [`WriteError::Lost`].
+    /// flushes return [`WriteErrorKind::Lost`].
     pub fn append(&self, from: &[u8]) -> Result<u64, WriteError> {
         let handle = self.handle();
         handle.check_may_write()?;
@@ -166,11 +166,11 @@ impl Handle {
     pub(super) fn check_len_change(&self, target: u64) -> Result<(), WriteError> {
         if !self.file.can_change_len() {
             let (path, len) = (self.path.clone(), self.file.len().0);
-            return Err(WriteError::FixedLength { path, len });
+            return Err(WriteErrorKind::FixedLength { len }.of(path));
         }
         if target > MAX_FILE_BYTES.0 {
             let (path, source) = (self.path.clone(), io::Error::from_raw_os_error(libc::EFBIG));
-            return Err(WriteError::Length { path, len: target, source });
+            return Err(WriteErrorKind::Length { len: target, source }.of(path));
         }
         Ok(())
     }
@@ -196,7 +196,7 @@ impl Handle {
         }
         let end = end.unwrap_or(u64::MAX);
         if !self.file.can_change_len() {
-            return Err(WriteError::PastEnd { path: self.path.clone(), end, len: file_len });
+            return Err(WriteErrorKind::PastEnd { end, len: file_len }.of(self.path.clone()));
         }
         // `check_len_change` refuses lengths that no file can have.
         Ok(Some(end))
@@ -273,8 +273,8 @@ impl EngineState {
 
 /// Converts an I/O error into the error of a failed length change.
 pub(super) fn length_error(error: WriteError, len: u64) -> WriteError {
-    if let WriteError::Io { path, source, .. } = error {
-        WriteError::Length { path, len, source }
+    if let WriteError { path, kind: WriteErrorKind::Io { source, .. } } = error {
+        WriteErrorKind::Length { len, source }.of(path)
     } else {
         error
     }

@@ -17,7 +17,7 @@ use foreread_core::units::{ByteCount, Nanos, Pages};
 use super::usize_of;
 use crate::deferred_wake::KeepAlive;
 use crate::engine_state::{DriverGuard, EngineState};
-use crate::error::{ForkedError, WriteError};
+use crate::error::{ForkedError, WriteError, WriteErrorKind};
 use crate::file_state::FileState;
 use crate::handle::Handle;
 use crate::leader::NotReady;
@@ -70,11 +70,11 @@ impl Handle {
         match why {
             NotReady::TimedOut => {
                 let after = self.file.engine.timeout.unwrap_or_default();
-                WriteError::TimedOut { path, what, offset, after }
+                WriteErrorKind::TimedOut { what, offset, after }.of(path)
             }
             NotReady::Fault(Fault::Lost(errno)) => {
                 let source = io::Error::from_raw_os_error(errno);
-                WriteError::Lost { path, source }
+                WriteErrorKind::Lost { source }.of(path)
             }
             NotReady::Fault(fault) => {
                 let source = match fault {
@@ -83,7 +83,7 @@ impl Handle {
                         io::Error::other("the device ended before the end that it states")
                     }
                 };
-                WriteError::Io { path, what, offset, source }
+                WriteErrorKind::Io { what, offset, source }.of(path)
             }
         }
     }
@@ -152,9 +152,10 @@ impl EngineState {
                     fill(&self.pool, &fills, &from[..usize_of(len)], *pos);
                     driver = self.drive_again();
                     driver.told(id, |path, now| path.filled(now, id));
-                    // Inline, before the ring gets it.
-                    driver = self.do_inline(driver, Ticket::Write(id));
-                    driver.queue_all();
+                    if driver.waiting.has_notification(Ticket::Write(id)) {
+                        // Otherwise the wait starts the requests, and issues a lone one itself.
+                        driver.queue_all();
+                    }
                 }
                 (WriteStep::Act, StepWork::Act(act)) => {
                     drop(driver);

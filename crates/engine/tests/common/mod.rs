@@ -14,8 +14,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+mod command;
+
+pub use command::Command;
 
 /// Something that not every machine has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

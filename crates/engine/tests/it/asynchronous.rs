@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use foreread::testing::Mishap;
-use foreread::{Engine, IoBackend, ReadError};
+use foreread::{Engine, IoBackend, ReadError, ReadErrorKind};
 use recorded::{Recorded, recorded};
 use support::{
     PAGE, Random, check, open_faulty, read_and_check, wait_until, wait_until_closed,
@@ -322,7 +322,7 @@ fn a_failed_page_is_the_error_of_each_task_that_waits_for_it() {
                     assert!(!is_bad && got == buffer.len());
                     check(1, offset, &buffer);
                 }
-                Err(ReadError::Io { source, .. }) => {
+                Err(ReadError { kind: ReadErrorKind::Io { source, .. }, .. }) => {
                     assert!(is_bad, "{} bytes at {offset}", buffer.len());
                     assert_eq!(source.raw_os_error(), Some(libc::EIO));
                 }

@@ -1,14 +1,14 @@
 //! What is wrong from outside is an error that says what to do: never a panic, a hang, wrong bytes.
 
+use crate::common::Command;
 use crate::recorded;
 
 use std::error::Error;
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::Command;
 
-use foreread::{Engine, EngineError, OpenError, OpenErrorKind, OpenOptions, ReadError};
+use foreread::{Engine, EngineError, OpenError, OpenErrorKind, OpenOptions, ReadErrorKind};
 use recorded::{Recorded, recorded};
 use tempfile::TempDir;
 
@@ -82,10 +82,10 @@ fn at_the_end_and_past_it_there_are_no_bytes() {
     for offset in [5001, 1 << 40, u64::MAX] {
         assert_eq!(file.read_at(&mut buffer, offset).unwrap(), 0, "as std");
         let error = file.read_exact_at(&mut buffer, offset).unwrap_err();
-        assert!(matches!(error, ReadError::UnexpectedEnd { len: 5000, .. }));
+        assert!(matches!(error.kind, ReadErrorKind::UnexpectedEnd { len: 5000, .. }));
         // A range or a pin has no other way to say so.
         let error = file.pin(offset).unwrap_err();
-        assert!(matches!(error, ReadError::PastEnd { len: 5000, .. }));
+        assert!(matches!(error.kind, ReadErrorKind::PastEnd { len: 5000, .. }));
         assert!(said(&error).contains("the file has 5000 bytes"));
         let error = std::io::Error::from(error);
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);

@@ -7,7 +7,7 @@ use crate::recorded;
 use crate::support;
 
 use foreread::testing::{Faults, Mishap};
-use foreread::{Engine, File, IoBackend, ReadError};
+use foreread::{Engine, File, IoBackend, ReadError, ReadErrorKind};
 use recorded::{Recorded, recorded};
 use support::{open_faulty, wait_until_closed, wait_until_idle, with_each_io};
 use tempfile::TempDir;
@@ -39,7 +39,9 @@ impl Bench {
         let mut got = [0; PAGE];
         match self.file.read_at(&mut got, (page * PAGE) as u64) {
             Ok(bytes) => Ok(bytes == PAGE && got == [u8::try_from(page).unwrap(); PAGE]),
-            Err(ReadError::Io { source, .. }) => Err(source.raw_os_error().unwrap()),
+            Err(ReadError { kind: ReadErrorKind::Io { source, .. }, .. }) => {
+                Err(source.raw_os_error().unwrap())
+            }
             Err(error) => panic!("{error}"),
         }
     }
@@ -168,7 +170,13 @@ fn an_error_in_the_middle_of_a_long_read_fails_it_and_no_other() {
                     for first in (thread..PAGES - 7).step_by(3) {
                         let read = bench.file.read_at(&mut buffer, (first * PAGE) as u64);
                         if (first..first + 7).contains(&50) {
-                            assert!(matches!(read, Err(ReadError::Io { .. })), "{read:?}");
+                            assert!(
+                                matches!(
+                                    read,
+                                    Err(ReadError { kind: ReadErrorKind::Io { .. }, .. })
+                                ),
+                                "{read:?}"
+                            );
                         } else {
                             assert_eq!(read.unwrap(), buffer.len());
                             check(&buffer, first);
@@ -206,7 +214,7 @@ fn a_short_read_is_an_error_or_the_right_bytes_and_never_others() {
                         // A request that went on behind the page lost nothing of it.
                         check(&buffer, first);
                     }
-                    Err(ReadError::Short { len, .. }) => {
+                    Err(ReadError { kind: ReadErrorKind::Short { len, .. }, .. }) => {
                         assert_eq!(len, (PAGES * PAGE) as u64);
                         assert!((first..first + 9).contains(&page), "{less} fewer, page {first}");
                     }

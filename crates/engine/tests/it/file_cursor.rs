@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use foreread::{Engine, FileCursor, OpenOptions, ReadError};
+use foreread::{Engine, FileCursor, OpenOptions, ReadError, ReadErrorKind};
 use support::{PAGE, Random, append, check, wait_until_idle, with_each_io, write_file};
 
 const LEN: u64 = (2 << 20) + 777;
@@ -272,7 +272,10 @@ fn with_all_pins_in_use_it_reads_on() {
         while let Ok(page) = file.pin(pinned.len() as u64 * PAGE) {
             pinned.push(page);
         }
-        assert!(matches!(file.pin(LEN - 1), Err(ReadError::PinLimit { .. })));
+        assert!(matches!(
+            file.pin(LEN - 1),
+            Err(ReadError { kind: ReadErrorKind::PinLimit { .. }, .. })
+        ));
         run(&mut both, 50);
         drop(pinned);
         run(&mut both, 50);

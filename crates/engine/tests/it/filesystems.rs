@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "offsets are drawn from words")]
 
 use crate::common;
+use crate::common::Command;
 use crate::mounted;
 use crate::recorded;
 use crate::support;
@@ -11,10 +12,9 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use common::{Need, needs, output, scratch};
-use foreread::{Engine, File, IoBackend, OpenOptions, WriteError};
+use foreread::{Engine, File, IoBackend, OpenOptions, WriteError, WriteErrorKind};
 use mounted::{FileSystem, Mounted, run, text};
 use recorded::recorded;
 use support::{Random, check, fill, read_and_check, wait_until_idle, with_each_io, write_file};
@@ -179,7 +179,10 @@ fn the_longest_file(test: &str, at: &Path) {
         let len = file.read_at(&mut got, LONGEST - 10_000).expect("the last pages");
         assert_eq!((len, &got[9_990..len]), (10_000, &b"\0\0\0\0\0\0\0end"[..]));
         file.write_all_at(b"new end", LONGEST - 7).expect("room");
-        assert!(matches!(file.append(b"x"), Err(WriteError::Length { .. })));
+        assert!(matches!(
+            file.append(b"x"),
+            Err(WriteError { kind: WriteErrorKind::Length { .. }, .. })
+        ));
         file.sync_data().expect("it is on the disk");
         on_disk.read_exact_at(&mut got[..8], LONGEST - 8).expect("its last bytes");
         assert_eq!(&got[..8], b"\0new end");
@@ -191,7 +194,10 @@ fn the_longest_file(test: &str, at: &Path) {
         assert_eq!(file.read_at(&mut got, WHOLE - 5000).expect("the last pages"), 5000);
         if file.direct_io_unavailable().is_none() {
             let refused = [file.set_len(LONGEST), file.append(b"x").map(drop)];
-            assert!(refused.iter().all(|it| matches!(it, Err(WriteError::Length { .. }))));
+            assert!(refused.iter().all(|it| matches!(
+                it,
+                Err(WriteError { kind: WriteErrorKind::Length { .. }, .. })
+            )));
             assert_eq!((file.len(), file.sync_data().is_ok()), (WHOLE, true));
         }
         drop(file);

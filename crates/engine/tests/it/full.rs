@@ -19,7 +19,9 @@ use std::time::Duration;
 
 use common::scratch;
 use foreread::testing::{Faults, Mishap};
-use foreread::{Engine, EngineBuilder, File, IoBackend, OpenOptions, WriteError, WriteMode};
+use foreread::{
+    Engine, EngineBuilder, File, IoBackend, OpenOptions, WriteError, WriteErrorKind, WriteMode,
+};
 use little_room::with_little_room;
 use recorded::recorded;
 use support::with_each_io;
@@ -36,7 +38,7 @@ fn builder(io: IoBackend) -> EngineBuilder {
 }
 
 fn errno_of(error: &WriteError) -> Option<i32> {
-    let WriteError::Io { source, .. } = error else { return None };
+    let WriteErrorKind::Io { source, .. } = &error.kind else { return None };
     source.raw_os_error()
 }
 

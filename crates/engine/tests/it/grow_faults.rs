@@ -17,7 +17,7 @@ use crate::recorded;
 use crate::support;
 
 use foreread::testing::{Faults, Mishap};
-use foreread::{Engine, File, IoBackend, OpenOptions, WriteError, WriteMode};
+use foreread::{Engine, File, IoBackend, OpenOptions, WriteError, WriteErrorKind, WriteMode};
 use recorded::{Recorded, recorded};
 use support::with_each_io;
 use tempfile::TempDir;
@@ -53,14 +53,16 @@ impl Bench {
 
 /// Checks that a change of length was refused with EIO.
 fn is_refused(error: &WriteError) {
-    let WriteError::Length { source, .. } = error else { panic!("{error}") };
+    let WriteErrorKind::Length { source, .. } = &error.kind else { panic!("{error}") };
     assert_eq!(source.raw_os_error(), Some(libc::EIO));
 }
 
 /// Checks that a flush reports a loss by EIO.
 fn is_lost(flushed: Result<(), WriteError>) {
     match flushed {
-        Err(WriteError::Lost { source, .. }) => assert_eq!(source.raw_os_error(), Some(libc::EIO)),
+        Err(WriteError { kind: WriteErrorKind::Lost { source, .. }, .. }) => {
+            assert_eq!(source.raw_os_error(), Some(libc::EIO));
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -73,7 +75,7 @@ fn a_failed_append_that_cannot_be_cut_off_is_a_loss() {
         // The first change is the append's own; the second one cuts off its rest.
         bench.faults.inject_lengths(1..2, EIO);
         let error = bench.file.append(&vec![2; MORE]).expect_err("the device refuses page 30");
-        assert!(matches!(error, WriteError::Io { .. }), "{error}");
+        assert!(matches!(error.kind, WriteErrorKind::Io { .. }), "{error}");
         // It waits for the cut, and comes behind what could not be cut off.
         let at = bench.file.append(&[3; 5000]).expect("the file may grow");
         assert_eq!(at as usize, OLD + MORE);

@@ -14,7 +14,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use foreread::{Engine, IoBackend, OpenOptions, WriteError, WriteMode};
+use foreread::{Engine, IoBackend, OpenOptions, WriteError, WriteErrorKind, WriteMode};
 use little_room::with_little_room;
 use recorded::recorded;
 
@@ -28,7 +28,9 @@ fn piece(number: u64) -> Vec<u8> {
 }
 
 fn is_refused(error: &WriteError) -> bool {
-    let WriteError::Length { source, .. } = error else { return false };
+    let WriteErrorKind::Length { source, .. } = &error.kind else {
+        return false;
+    };
     error.to_string().contains("make room") && source.raw_os_error() == Some(libc::ENOSPC)
 }
 

@@ -12,7 +12,8 @@ use crate::recorded;
 use crate::support;
 
 use foreread::{
-    Engine, FileExtent, IoBackend, OpenError, OpenErrorKind, OpenOptions, WriteError, WriteMode,
+    Engine, FileExtent, IoBackend, OpenError, OpenErrorKind, OpenOptions, WriteError,
+    WriteErrorKind, WriteMode,
 };
 use recorded::{Recorded, recorded};
 use support::with_each_io;
@@ -56,7 +57,10 @@ fn a_file_that_is_read_and_then_opened_for_writing_is_one_file() {
             assert_eq!(got[305_000..305_100], [4; 100]);
             writer.set_len(250_001).expect("room");
             assert_eq!(reader.read_at(&mut got, 0).expect("bytes"), 250_001);
-            assert!(matches!(reader.write_all_at(&[1], 0), Err(WriteError::ReadOnly { .. })));
+            assert!(matches!(
+                reader.write_all_at(&[1], 0),
+                Err(WriteError { kind: WriteErrorKind::ReadOnly, .. })
+            ));
             writer.sync_all().expect("room");
             assert!(fs::read(&path).expect("it is there") == got[..250_001]);
             drop(writer);

@@ -13,7 +13,9 @@ use std::thread;
 use std::time::Duration;
 
 use foreread::testing::Mishap;
-use foreread::{Engine, File, OpenOptions, PageGuard, PageRange, PageRef, ReadError};
+use foreread::{
+    Engine, File, OpenOptions, PageGuard, PageRange, PageRef, ReadError, ReadErrorKind,
+};
 use support::{PAGE, Random, check, open_faulty, wait_until_idle, with_each_io, write_file};
 
 const LEN: u64 = (2 << 20) + 777;
@@ -88,7 +90,9 @@ fn the_budget_is_used_up_and_given_back() {
         assert_eq!(pages.len() as u64, pins_of(&engine));
         let most = pins_of(&engine) * PAGE;
         let message = error.to_string();
-        let ReadError::PinLimit { len: PAGE, limit, .. } = error else { panic!("{error:?}") };
+        let ReadErrorKind::PinLimit { len: PAGE, limit, .. } = error.kind else {
+            panic!("{error:?}")
+        };
         assert_eq!(limit, most);
         assert!(message.contains("4096 more bytes cannot be pinned"), "{message}");
         assert!(message.contains("EngineBuilder::memory"), "{message}");
@@ -101,7 +105,10 @@ fn the_budget_is_used_up_and_given_back() {
         let last = pages.split_off(pages.len() - 4);
         thread::spawn(move || drop(last)).join().expect("nothing fails");
         let more = file.pin_range(0..4 * PAGE).expect("four were given back");
-        assert!(matches!(file.pin(LEN - 1), Err(ReadError::PinLimit { .. })));
+        assert!(matches!(
+            file.pin(LEN - 1),
+            Err(ReadError { kind: ReadErrorKind::PinLimit { .. }, .. })
+        ));
         for (index, page) in (0..).zip(&pages) {
             check(1, index * PAGE, page);
         }
@@ -128,9 +135,9 @@ fn borrowed_and_owned_pins_are_of_one_budget() {
     // A stream that has no pins keeps one permit, and another page of a budget is not lost.
     let rest = file.pin_range(0..most - 2 * PAGE).expect("the streams have one each");
     let guard = stream.pin(0).expect("its own permit");
-    assert!(matches!(stream.pin(0), Err(ReadError::PinLimit { .. })));
+    assert!(matches!(stream.pin(0), Err(ReadError { kind: ReadErrorKind::PinLimit { .. }, .. })));
     assert!(stream.try_pin(0).is_none() && !stream.try_pin_all(0, 1, &mut Vec::new()));
-    assert!(matches!(file.pin(0), Err(ReadError::PinLimit { .. })));
+    assert!(matches!(file.pin(0), Err(ReadError { kind: ReadErrorKind::PinLimit { .. }, .. })));
     // At the end of the file nothing is pinned.
     assert!(stream.pin(LEN).expect("the end").is_empty());
     assert!(file.pin(LEN).expect("the end").is_empty());
@@ -170,8 +177,14 @@ fn a_range_is_one_read_and_ends_with_its_file() {
         assert!(range.is_empty() && range.contiguous() == Some(&[]), "{empty:?}");
     }
     assert!(file.pin(LEN).expect("the end").is_empty());
-    assert!(matches!(file.pin(LEN + 1), Err(ReadError::PastEnd { .. })));
-    assert!(matches!(file.pin_range(LEN + 1..LEN + 2), Err(ReadError::PastEnd { .. })));
+    assert!(matches!(
+        file.pin(LEN + 1),
+        Err(ReadError { kind: ReadErrorKind::PastEnd { .. }, .. })
+    ));
+    assert!(matches!(
+        file.pin_range(LEN + 1..LEN + 2),
+        Err(ReadError { kind: ReadErrorKind::PastEnd { .. }, .. })
+    ));
 
     let mut pages = range.into_pages();
     let last = pages.pop().expect("there are 32");
@@ -186,7 +199,7 @@ fn a_range_is_one_read_and_ends_with_its_file() {
 fn a_range_that_does_not_fit_reads_and_pins_nothing() {
     let (_dir, engine, file) = opened(1 << 20);
     let error = file.pin_range(0..u64::MAX).expect_err("there is a quarter of 1 MiB");
-    let ReadError::PinLimit { len, limit, .. } = error else { panic!("{error:?}") };
+    let ReadErrorKind::PinLimit { len, limit, .. } = error.kind else { panic!("{error:?}") };
     let most = pins_of(&engine) * PAGE;
     assert_eq!((len, limit), (LEN.next_multiple_of(PAGE), most));
     assert_eq!(engine.counters().expect("not forked").path.reads, 0);
@@ -208,8 +221,8 @@ fn a_range_that_fails_pins_nothing() {
         let mishap = if is_late { Mishap::Hold } else { Mishap::Errno(libc::EIO) };
         faults.inject(20..21, 0..u32::MAX, mishap);
         let is_its = |error: ReadError| {
-            let is_timeout = matches!(error, ReadError::TimedOut { .. });
-            is_timeout == is_late && (is_late || matches!(error, ReadError::Io { .. }))
+            let is_timeout = matches!(error.kind, ReadErrorKind::TimedOut { .. });
+            is_timeout == is_late && (is_late || matches!(error.kind, ReadErrorKind::Io { .. }))
         };
         for _ in 0..3 {
             assert!(file.pin_range(10 * PAGE..30 * PAGE).is_err_and(is_its));
@@ -224,7 +237,7 @@ fn a_range_that_fails_pins_nothing() {
         let pinned = loop {
             match file.pin_range(0..most) {
                 // On a busy machine it may be late by itself.
-                Err(ReadError::TimedOut { .. }) => {}
+                Err(ReadError { kind: ReadErrorKind::TimedOut { .. }, .. }) => {}
                 pinned => break pinned.expect("all permits are there"),
             }
         };
@@ -276,7 +289,7 @@ fn a_pinned_page_keeps_its_bytes_while_its_file_gets_another_length() {
 
     file.set_len(last + 9).expect("the device is well");
     assert_eq!(file.pin(last).expect("it is there").len(), 9);
-    assert!(matches!(file.pin(LEN), Err(ReadError::PastEnd { .. })));
+    assert!(matches!(file.pin(LEN), Err(ReadError { kind: ReadErrorKind::PastEnd { .. }, .. })));
     file.set_len(last + 99).expect("the device is well");
     let again = file.pin(last).expect("it is there");
     check(1, last, &again[..9]);

@@ -10,7 +10,9 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use foreread::{Blocking, Engine, File, ReadError, ReadRange, Reply, Source, SourceIdentity};
+use foreread::{
+    Blocking, Engine, File, ReadError, ReadErrorKind, ReadRange, Reply, Source, SourceIdentity,
+};
 
 /// A source whose requests a test answers.
 #[derive(Clone)]
@@ -207,13 +209,13 @@ fn each_wrong_answer_is_one_clear_error() {
         reply.write(&[0; 4095]).unwrap();
         reply.finish();
     });
-    assert!(matches!(short, ReadError::Short { len: 4096, .. }), "{short}");
+    assert!(matches!(short.kind, ReadErrorKind::Short { len: 4096, .. }), "{short}");
     let dropped = wrong(|_, reply| drop(reply));
     assert!(dropped.to_string().contains("dropped a request without an answer"), "{dropped}");
     let failed = wrong(|_, reply| reply.fail(io::Error::other("412: the ETag has changed")));
     assert!(failed.to_string().contains("412: the ETag has changed"), "{failed}");
     let number = wrong(|_, reply| reply.fail(io::Error::from_raw_os_error(libc::ECONNRESET)));
-    let ReadError::Io { source, .. } = &number else { panic!("{number}") };
+    let ReadErrorKind::Io { source, .. } = &number.kind else { panic!("{number}") };
     assert_eq!(source.kind(), io::ErrorKind::ConnectionReset);
 }
 
@@ -267,7 +269,10 @@ fn a_source_that_never_answers_costs_no_frame_after_the_time_out() {
     let source = Manual::new("never", "1", 4096);
     let file = engine.open_source(source.clone()).unwrap();
     let error = read(&file, 0..4096).unwrap_err();
-    assert!(error.to_string().contains("1ms") || matches!(error, ReadError::Io { .. }), "{error}");
+    assert!(
+        error.to_string().contains("1ms") || matches!(error.kind, ReadErrorKind::Io { .. }),
+        "{error}"
+    );
     let (_, mut reply) = source.next();
     while reply.remaining() > 0 {
         // Until the engine has taken the request from it; the background thread does.

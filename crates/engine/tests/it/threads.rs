@@ -9,7 +9,7 @@ use crate::support;
 use std::collections::VecDeque;
 use std::sync::Barrier;
 
-use foreread::{Advice, Engine, File, PageGuard, Policy, ReadError, ReadStream};
+use foreread::{Advice, Engine, File, PageGuard, Policy, ReadError, ReadErrorKind, ReadStream};
 use recorded::recorded;
 use support::{PAGE, Random, check, read_and_check, wait_until_idle, with_each_io, write_file};
 use tempfile::TempDir;
@@ -114,7 +114,7 @@ impl Reader<'_> {
                     pins.push_back((next, pin));
                 }
                 // All threads together want more than may be pinned.
-                Err(ReadError::PinLimit { .. }) => {
+                Err(ReadError { kind: ReadErrorKind::PinLimit { .. }, .. }) => {
                     let room = self.random.below(5000);
                     self.read(Some(&stream), file, next, room);
                 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foreread::testing::{Faults, Mishap};
-use foreread::{Engine, File, IoBackend, ReadError};
+use foreread::{Engine, File, IoBackend, ReadErrorKind};
 use recorded::{Recorded, recorded};
 use support::{
     PAGE, open_faulty, read_and_check, wait_until_closed, wait_until_idle, with_each_io, write_file,
@@ -48,7 +48,7 @@ impl Bench {
 
     fn times_out(&self, page: u64) {
         let error = self.hung.read_at(&mut [0; 100], page * PAGE).unwrap_err();
-        let ReadError::TimedOut { offset, after, .. } = &error else { panic!("{error}") };
+        let ReadErrorKind::TimedOut { offset, after, .. } = &error.kind else { panic!("{error}") };
         assert_eq!((*offset, *after), (page * PAGE, TIMEOUT));
         let text = error.to_string();
         assert!(text.contains("EngineBuilder::timeout"), "{text}");

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use foreread::testing::{Faults, Mishap};
-use foreread::{Engine, File, IoBackend, OpenOptions, WriteError, WriteMode};
+use foreread::{Engine, File, IoBackend, OpenOptions, WriteError, WriteErrorKind, WriteMode};
 use recorded::{Recorded, recorded};
 use support::{
     PAGE, Random, check, fill, wait_until, wait_until_closed, wait_until_idle, with_each_io,
@@ -217,7 +217,7 @@ fn a_device_that_fails_is_the_error_of_the_write_and_of_the_flush() {
     with_each_io("a_device_that_fails_is_the_error_of_the_write", |io| {
         let engine = engine(io);
         let (file, faults) = open_faulty(&engine, &path);
-        let is_eio = |error: &WriteError| matches!(error, WriteError::Io { source, .. } if source.raw_os_error() == Some(libc::EIO));
+        let is_eio = |error: &WriteError| matches!(&error.kind, WriteErrorKind::Io { source, .. } if source.raw_os_error() == Some(libc::EIO));
         faults.inject_writes(0..1, 0..u32::MAX, Mishap::Errno(libc::EIO));
         let through = file.write_at_async(&[1; 8192], 0).with_mode(WriteMode::WriteThrough);
         let error = block_on(through).unwrap_err();
@@ -271,14 +271,17 @@ fn a_write_that_cannot_be_is_an_error_at_once_and_gives_the_buffer_back() {
     let engine = engine(IoBackend::Probe);
     let reader = engine.open(&path).unwrap();
     let (bytes, written) = block_on(reader.write_from(vec![5; 3], 0));
-    assert!(matches!(written, Err(WriteError::ReadOnly { .. })) && bytes == [5; 3]);
+    assert!(
+        matches!(written, Err(WriteError { kind: WriteErrorKind::ReadOnly, .. }))
+            && bytes == [5; 3]
+    );
     block_on(reader.sync_data_async()).unwrap();
     drop(reader);
     let file = open(&engine, &path);
     let error = block_on(file.write_at_async(&[1; 2], u64::MAX - 1)).unwrap_err();
-    assert!(matches!(error, WriteError::Length { .. }), "{error}");
+    assert!(matches!(error.kind, WriteErrorKind::Length { .. }), "{error}");
     let (_, written) = block_on(file.write_from([1; 2], u64::MAX));
-    assert!(matches!(written, Err(WriteError::Length { .. })));
+    assert!(matches!(written, Err(WriteError { kind: WriteErrorKind::Length { .. }, .. })));
     assert_eq!(file.len(), LEN);
     assert_eq!(block_on(file.write_at_async(&[], LEN)).unwrap(), 0);
     assert_eq!(block_on(file.write_from([], 0)).1.unwrap(), 0);

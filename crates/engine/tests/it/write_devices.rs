@@ -4,10 +4,10 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
 use crate::common;
+use crate::common::Command;
 use crate::recorded;
 use crate::support;
 

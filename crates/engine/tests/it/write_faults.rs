@@ -10,7 +10,9 @@ use crate::recorded;
 use crate::support;
 
 use foreread::testing::{Faults, Mishap};
-use foreread::{Engine, EngineBuilder, File, IoBackend, OpenOptions, WriteError, WriteMode};
+use foreread::{
+    Engine, EngineBuilder, File, IoBackend, OpenOptions, WriteError, WriteErrorKind, WriteMode,
+};
 use recorded::{Recorded, recorded};
 use support::{wait_until, wait_until_idle, with_each_io};
 use tempfile::TempDir;
@@ -67,9 +69,10 @@ impl Bench {
 fn errno(result: Result<(), WriteError>) -> Option<i32> {
     match result {
         Ok(()) => None,
-        Err(WriteError::Io { source, .. } | WriteError::Lost { source, .. }) => {
-            source.raw_os_error()
-        }
+        Err(
+            WriteError { kind: WriteErrorKind::Io { source, .. }, .. }
+            | WriteError { kind: WriteErrorKind::Lost { source, .. }, .. },
+        ) => source.raw_os_error(),
         Err(error) => panic!("{error}"),
     }
 }
@@ -243,7 +246,7 @@ fn writes_that_are_in_memory_no_more_are_lost_until_the_owner_accepts_that() {
             bench.faults.inject_syncs(0..1, Mishap::Errno(libc::EIO));
             for _ in 0..3 {
                 let error = bench.file.sync_data().expect_err("they may be gone");
-                assert!(matches!(error, WriteError::Lost { .. }), "{error}");
+                assert!(matches!(error.kind, WriteErrorKind::Lost { .. }), "{error}");
                 let text = error.to_string();
                 assert!(text.contains("may be lost") && text.contains("accept"), "{text}");
                 assert_eq!(errno(Err(error)), Some(libc::EIO));
@@ -315,7 +318,9 @@ fn a_device_that_does_not_answer_holds_up_its_writers_until_their_time_is_over()
         let bench = Bench::with(builder.dirty_limit(64 << 10), false);
         bench.faults.inject_writes(0..256, 0..1, Mishap::Hold);
         bench.write(3..4, 9).expect("in memory");
-        let is_timed_out = |result| matches!(result, Err(WriteError::TimedOut { .. }));
+        let is_timed_out = |result| {
+            matches!(result, Err(WriteError { kind: WriteErrorKind::TimedOut { .. }, .. }))
+        };
         assert!(is_timed_out(bench.file.sync_data()));
         assert!(is_timed_out(bench.file.write_all_at_with(
             &[1; PAGE],

@@ -12,7 +12,7 @@ use crate::recorded;
 use crate::support;
 
 use foreread::testing::{Faults, Mishap, VolatileDisk};
-use foreread::{Engine, File, IoBackend, OpenOptions, WriteError, WriteMode};
+use foreread::{Engine, File, IoBackend, OpenOptions, WriteError, WriteErrorKind, WriteMode};
 use recorded::{Recorded, recorded};
 use support::{wait_until_idle, with_each_io};
 use tempfile::TempDir;
@@ -103,7 +103,7 @@ fn a_durable_write_that_fails_is_an_error_and_is_written_again() {
             let bench = Bench::new(io);
             bench.faults.inject_writes(3..4, 0..1, mishap);
             let error = fua(&bench.file, 3..4, 3).expect_err("the device refuses it");
-            assert!(matches!(error, WriteError::Io { .. }), "{error}");
+            assert!(matches!(error.kind, WriteErrorKind::Io { .. }), "{error}");
             bench.file.sync_data().expect("the device is well");
             // Signals, and writes that the device cuts short.
             bench.faults.inject_writes(7..9, 0..2, Mishap::Errno(libc::EINTR));

@@ -1,14 +1,16 @@
 //! What may be opened for writing, and what is said where it may not.
 
 use std::fs;
-use std::process::Command;
 
 use crate::common;
+use crate::common::Command;
 use crate::recorded;
 use crate::support;
 
 use common::{Need, needs, output};
-use foreread::{Engine, File, IoBackend, OpenError, OpenErrorKind, OpenOptions, WriteError};
+use foreread::{
+    Engine, File, IoBackend, OpenError, OpenErrorKind, OpenOptions, WriteError, WriteErrorKind,
+};
 use recorded::{Recorded, recorded};
 use support::Watchdog;
 use tempfile::TempDir;
@@ -59,7 +61,7 @@ fn a_handle_for_reading_does_not_write() {
     let engine = engine();
     let file = engine.open(&path).expect("it is there");
     assert!(!file.is_writable());
-    let refused = |result| matches!(result, Err(WriteError::ReadOnly { .. }));
+    let refused = |result| matches!(result, Err(WriteError { kind: WriteErrorKind::ReadOnly, .. }));
     assert!(refused(file.write_all_at(&[1], 0)));
     assert!(refused(file.try_write_at(&[1], 0).map(drop)));
     assert!(refused(file.write_zeroes(0..1, true)));

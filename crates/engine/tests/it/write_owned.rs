@@ -15,7 +15,7 @@ use crate::support;
 use crate::tasks;
 
 use foreread::testing::{Faults, Mishap};
-use foreread::{Engine, File, IoBackend, OpenOptions, WriteError};
+use foreread::{Engine, File, IoBackend, OpenOptions, WriteError, WriteErrorKind};
 use recorded::{Recorded, recorded};
 use support::{wait_until, wait_until_idle, with_each_io};
 use tasks::{Counter, block_on, poll_once};
@@ -165,7 +165,10 @@ fn an_append_that_fails_tells_its_future_and_holds_up_no_other() {
         let first = poll_once(&mut begun, &Arc::default());
         log.append_behind(0, 0, 0);
         let (buffer, offset) = ended(first, begun);
-        assert!(matches!(offset, Err(WriteError::Length { .. })), "{offset:?}");
+        assert!(
+            matches!(offset, Err(WriteError { kind: WriteErrorKind::Length { .. }, .. })),
+            "{offset:?}"
+        );
         assert_eq!(buffer, [1; 100]);
         log.ends();
     });

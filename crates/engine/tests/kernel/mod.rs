@@ -14,11 +14,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::fs::{Advice, OFlags, fadvise};
 
 use super::common::{output, scratch};
+use crate::common::Command;
 
 /// One decision, as far as both sides tell it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

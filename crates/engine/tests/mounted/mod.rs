@@ -11,11 +11,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::common::{output, scratch};
+use crate::common::{Command, output, scratch};
 
 /// A file system that is mounted.
 pub struct FileSystem {

@@ -9,9 +9,7 @@
 use std::fs;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use foreread::{
@@ -21,6 +19,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 
 use super::support::{check, fill, with_each_io};
+use crate::common::Command;
 
 const PAGE: usize = 4096;
 const DATA: usize = 64 * PAGE;

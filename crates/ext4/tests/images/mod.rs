@@ -14,14 +14,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Mode, Timespec, Timestamps, XattrFlags, makedev,
     mknodat,
 };
 
-use crate::common::{Need, needs, output, scratch};
+use crate::common::{Command, Need, needs, output, scratch};
 
 /// Whether images can be made here.
 pub fn can_make(test: &str) -> bool {

@@ -4,12 +4,12 @@
 //! Out:   the blocks that a look-up reads; the list, from any place of it on.
 //! Never: a name that only the index could find.
 
+use crate::common::Command;
 use crate::images;
 
 use std::cell::Cell;
 use std::fs;
 use std::io;
-use std::process::Command;
 
 use foreread_ext4::{BlockSource, Ext4, Inode, Journal};
 use images::{can_make, folder};

@@ -9,6 +9,7 @@
 //! a failure prints its `SEED`, with which only that one is read. With both, it is the first.
 
 use crate::common;
+use crate::common::Command;
 mod damage;
 mod every;
 use crate::images;
@@ -16,7 +17,6 @@ use crate::images;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
 
 use damage::{Random, damage, image_of_tree, images};
 use every::{Watched, every_question};

@@ -5,13 +5,13 @@
 //! Never: a feature that mkfs did not make: each test looks for it.
 
 use crate::common;
+use crate::common::Command;
 mod features;
 use crate::images;
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::process::Command;
 
 use foreread_ext4::{Ext4, Journal};
 use images::tree::{assert_same, of_image, of_mount};

@@ -145,7 +145,7 @@ impl ListingCache {
                 let limit = self.limit >> 20;
                 let why = format!(
                     "{}: its names and those of directories that are being listed need more than \
-                     {limit} MiB; give more with --list-memory, or mount a longer prefix",
+                     {limit} MiB; give more with --memory, or mount a longer prefix",
                     shown(directory)
                 );
                 return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));

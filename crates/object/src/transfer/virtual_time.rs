@@ -232,7 +232,9 @@ async fn in_virtual_time_each_transfer_ends_with_right_bytes_or_an_error() {
     let broken = store.broken.load(Ordering::Relaxed);
     let once = count + hedged;
     assert!((once..=once + broken).contains(&gets), "{gets} requests, {broken} broken bodies");
-    assert!(hedged > 0 && hedged * 50 <= count, "{hedged} copies of {count} are 2 % at most");
+    // Requests for the rest of a broken body earn copies as well.
+    let earned = (count + broken) / 50;
+    assert!(hedged > 0 && hedged <= earned, "{hedged} copies, and 2 % are {earned}");
     assert!(right > failed && failed > 0, "{right} right, {failed} failed");
 }
 

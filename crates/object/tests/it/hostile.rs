@@ -153,3 +153,36 @@ fn an_opening_that_is_refused_as_if_it_had_a_condition_is_not_called_a_change() 
 fn a_pause_of_any_length_ends_by_the_deadline() {
     check(heads::PAUSES, SECOND);
 }
+
+/// The body of a page that broke was requested up to ten times more by the client of the store,
+/// whatever the retries, and the error at the deadline did not say that it broke.
+#[test]
+fn a_broken_listing_is_requested_as_often_as_its_retries_allow_and_says_why() {
+    let server = HostileServer::start(|it| it.half(End::Closed));
+    server.turn_hostile();
+    let settings = [
+        ("aws_endpoint_url", &*server.endpoint()),
+        ("aws_access_key_id", "key"),
+        ("aws_secret_access_key", "secret"),
+        ("aws_region", "us-east-1"),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let list = |options| Stores::new(options).with_settings(settings).list("s3://bucket/", false);
+    let error = list(options(MINUTE)).unwrap_err().to_string();
+    assert_is_clear("a listing", "s3://bucket/", &error);
+    assert!(error.contains("given up after 2 retries: "), "{error}");
+    assert!(error.contains("reading a body"), "{error}");
+    assert_eq!(server.requests(), 3);
+}
+
+/// The error at the deadline said that there was no answer, and to check the endpoint.
+#[test]
+fn a_body_that_breaks_until_the_deadline_is_an_error_that_says_so() {
+    let server = HostileServer::start(|it| it.half(End::Closed));
+    let options = StoreOptions { retries: usize::MAX, ..options(SECOND) };
+    let object = Stores::new(options).open(&server.url()).unwrap();
+    server.turn_hostile();
+    let error = object.read_exact_at(&mut [0; 64 << 10], 0).unwrap_err().to_string();
+    assert_is_clear("a body", &server.url(), &error);
+    assert!(error.contains("the last attempt failed: ") && error.contains("a body"), "{error}");
+}

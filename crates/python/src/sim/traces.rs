@@ -201,7 +201,7 @@ impl RawTrace {
     /// for their previous reads.
     fn pace(&self, pace: Option<&str>, scale: f64) -> PyResult<ReplayPace> {
         if !(0.0..=1e6).contains(&scale) {
-            return Err(PyValueError::new_err("scale: wants 0 to 1000000"));
+            return Err(PyValueError::new_err("scale: must be from 0 to 1000000"));
         }
         let of_level = match self.summary.level() {
             TraceLevel::Block => "open",

@@ -45,6 +45,42 @@ impl ConnectionBench {
     }
 }
 
+/// Counts were taken by a scan of all connections; now each change of phase updates them.
+#[test]
+fn counts_agree_with_a_recount_after_any_changes() {
+    let mut bench = ConnectionBench::new(12);
+    let mut rng = foreread_sim::rng::Rng::named(7, "connections");
+    let mut evicted = 0;
+    for _ in 0..3000 {
+        let number = u32::try_from(rng.below(u64::from(bench.next) + 1)).expect("below a u32");
+        match rng.below(4) {
+            0 | 1 => drop(bench.connect(&format!("10.0.0.{}", rng.below(6)))),
+            2 => evicted += u32::from(bench.open.begin_service(number) == ServiceStart::Evicted),
+            _ => bench.open.remove(number),
+        }
+        assert_eq!(counts(&bench.open.kinds), counts(&recounted(&bench.open)));
+    }
+    assert!(evicted > 0, "some handshakes were closed for newer ones");
+    (0..bench.next).for_each(|number| bench.open.remove(number));
+    assert!(bench.open.kinds.iter().all(|kind| kind.open == 0 && kind.peers.is_empty()));
+}
+
+fn recounted(open: &OpenConnections) -> [KindCounts; 2] {
+    let mut kinds: [KindCounts; 2] = Default::default();
+    for (number, client) in &open.all {
+        kinds[client.kind as usize].add(*number, client);
+    }
+    kinds
+}
+
+fn counts(kinds: &[KindCounts; 2]) -> Vec<String> {
+    let mut lines: Vec<_> = kinds.iter().map(|it| format!("{} {}", it.open, it.served)).collect();
+    let peers = kinds.iter().flat_map(|kind| &kind.peers);
+    lines.extend(peers.map(|(network, counts)| format!("{network:?}: {counts:?}")));
+    lines.sort();
+    lines
+}
+
 /// One host that opened all connections kept out all others.
 #[test]
 fn a_peer_with_all_connections_keeps_out_no_other() {

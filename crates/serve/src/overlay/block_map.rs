@@ -11,6 +11,7 @@
 //!
 //!   a save   copy 0 | flush | copy 1 | flush     a torn write leaves the other copy
 //!   failed at copy 1                             the next save begins with copy 1
+//!   opened with copies that differ               both are written before the first request
 //! ```
 //!
 //! The bits go through the engine like the blocks: a device flush that fails for the bits counts
@@ -95,6 +96,18 @@ impl BlockMap {
         let changed = states.iter().map(|page| AtomicBool::new(!page.is_saved)).collect();
         let saved = Mutex::new(SavedBits { words, pages: states.into() });
         Ok(Ok(Self { layout, bits, changed, reverts: AtomicU64::new(0), saved }))
+    }
+
+    /// Makes both copies of each page of bits equal and durable. Runs before the first request:
+    /// bits that clients have found missing must not appear when a later torn write completes the
+    /// copy that a power cut left incomplete. Returns the number of pages that it wrote.
+    pub(super) fn repair(&self, file: &impl BitsFile) -> io::Result<usize> {
+        let mut saved = self.lock();
+        let pages = saved.pages.iter().enumerate().filter(|(_, page)| !page.is_saved);
+        let pages: Vec<usize> = pages.map(|(page, _)| page).collect();
+        self.write(&mut saved, &pages, file, false)?;
+        pages.iter().for_each(|page| self.changed[*page].store(false, Ordering::Release));
+        Ok(pages.len())
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -199,8 +212,8 @@ impl BlockMap {
         Ok(())
     }
 
-    /// Saves the bits of blocks that are durable, and no others. Does nothing if some reverted
-    /// since there were so many `reverts`: then the blocks have to be written again.
+    /// Saves the bits of these durable blocks only. No-op if the number of reverts is no longer
+    /// `reverts`, because the blocks must then be written again.
     pub(super) fn save_these(
         &self,
         file: &impl BitsFile,

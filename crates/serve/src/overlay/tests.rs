@@ -226,6 +226,8 @@ fn a_file_whose_record_of_blocks_is_damaged_is_refused_and_kept() {
     bytes[4096 + 9] ^= 1;
     fs::write(lab.path("overlay"), &bytes).unwrap();
     assert_eq!(lab.open("overlay").written(), 0, "one copy is enough");
+    let repaired = fs::read(lab.path("overlay")).unwrap();
+    assert!(repaired[4096..8192] == repaired[8192..12288], "the damaged copy is written again");
     bytes[8192..8192 + 4096].fill(0);
     fs::write(lab.path("overlay"), &bytes).unwrap();
     let base = lab.engine.open(lab.path("base")).unwrap();

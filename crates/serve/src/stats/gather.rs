@@ -6,7 +6,7 @@ use super::{
 };
 use crate::Counters;
 use foreread::DeviceState;
-use foreread::ForkedError;
+use foreread::EngineError;
 use foreread::PAGE_SIZE;
 use foreread::Windows;
 use foreread_core::device_model;
@@ -80,7 +80,7 @@ impl ServerStats {
         about: ServerInfo<'_>,
         file: &foreread::File,
         counters: Counters,
-    ) -> Result<Self, ForkedError> {
+    ) -> Result<Self, EngineError> {
         let ServerInfo { version, memory, up_s, engine, .. } = about;
         let counted = engine.counters()?;
         let (path, cache) = (counted.path, counted.cache);

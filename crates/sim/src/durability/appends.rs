@@ -1,4 +1,4 @@
-//! Callers that append, or write past the end of a file: piece by piece, several at a time.
+//! Callers that append to a file or write past its end, piece by piece, several at a time.
 //!
 //! In:    appends that begin, go on, and are left; the ends of their calls.
 //! Out:   calls of the path, in the order in which the engine makes them.
@@ -19,7 +19,7 @@ use super::world::{
 };
 
 impl DurabilityWorld {
-    /// A caller appends, or writes so many sectors behind the end.
+    /// Starts an append, or a write at this many sectors past the end.
     pub(super) fn append(
         &mut self,
         file: usize,
@@ -50,7 +50,7 @@ impl DurabilityWorld {
         self.appends.push(Append { file, id, at, left: sectors, mode, stage });
     }
 
-    /// The caller of an append begins its next piece.
+    /// Starts the next piece of an append.
     pub(super) fn go_on(&mut self, which: u64, sectors: usize) {
         let idle: Vec<_> = (0..self.appends.len())
             .filter(|&at| self.appends[at].stage == AppendStage::Idle)
@@ -75,8 +75,8 @@ impl DurabilityWorld {
         self.appends[number].stage = AppendStage::Writing(write);
     }
 
-    /// The caller of an append leaves. A piece whose frames are being filled may end before or
-    /// after that; all else that has not begun is cancelled.
+    /// Abandons an append. A piece whose frames are being filled may end before or after that;
+    /// calls that have not begun are cancelled.
     pub(super) fn leave_append(&mut self, which: u64, fills_first: bool) {
         if self.appends.is_empty() {
             return;
@@ -104,7 +104,7 @@ impl DurabilityWorld {
         self.path.cancel_write(now, id);
     }
 
-    /// The change of length of an append is over.
+    /// Handles the end of a change of length for an append.
     pub(super) fn grown(
         &mut self,
         (file, id): (usize, WriteId),
@@ -112,7 +112,7 @@ impl DurabilityWorld {
         fault: Option<Fault>,
     ) {
         let Some(number) = self.appends.iter().position(|it| it.id == id) else {
-            // Its caller has left.
+            // The caller has left.
             let now = self.tick();
             if self.sabotage != Sabotage::LengthFirst {
                 let cut = self.path.end_left_append(now, self.files[file].id, id);
@@ -129,7 +129,7 @@ impl DurabilityWorld {
         append.stage = AppendStage::Idle;
     }
 
-    /// A piece of an append is over.
+    /// Handles the end of a piece of an append.
     pub(super) fn piece_ended(&mut self, id: WriteId, len: usize, fault: Option<Fault>) {
         let Some(number) = self.appends.iter().position(|it| it.id == id) else { return };
         let append = &mut self.appends[number];
@@ -137,8 +137,7 @@ impl DurabilityWorld {
         append.left -= len;
         append.at = append.at.map(|at| at + len);
         let is_complete = append.left == 0;
-        // Of a file that has become shorter nothing more is written, as if the append had come
-        // first.
+        // No more is written to a file that has become shorter, as if the append had come first.
         if fault.is_some() || len == 0 || is_complete {
             self.end_append(number, fault.is_none() && is_complete);
         }
@@ -158,14 +157,14 @@ impl DurabilityWorld {
         }
     }
 
-    /// An append has ended, with the change of length that takes back what was not written.
+    /// Handles the end of an append, including the cut of its unwritten part.
     fn cut_back(&mut self, file: usize, append: WriteId, cut: Option<WriteId>, has_ended: bool) {
         match cut {
             Some(cut) => {
                 let kind = CallKind::ChangeLen { before: None, cut_of: Some(append) };
                 self.calls.insert(cut, Call { file, kind });
             }
-            // Zeros that are left are those of another change of length.
+            // The remaining zeros belong to another change of length.
             None if has_ended => self.files[file].history.appends.forget(append),
             None => {}
         }
@@ -175,7 +174,7 @@ impl DurabilityWorld {
         self.appends.iter().any(|it| it.stage == AppendStage::Idle)
     }
 
-    /// Whether an append of this file is under way.
+    /// Returns true if an append to this file is in progress.
     pub(super) fn is_appending(&self, file: usize) -> bool {
         self.appends.iter().any(|it| it.file == file)
     }

@@ -15,7 +15,7 @@
 //! ```text
 //!   medium    |=====|=====|=====|                      length 3
 //!   cached    cut to 1, grown to 4, a write of 3       a power cut finds length 3, 1, or 4 and in
-//!                                                      sector 3 zeros or what was written
+//!                                                      sector 3 zeros or the written data
 //! ```
 
 use std::collections::BTreeMap;
@@ -165,7 +165,7 @@ impl CachedDisk {
         self.flush_sectors(base, at..at + 1);
     }
 
-    /// Makes the file at `base` durable: its lengths and sectors, but not those of other files.
+    /// Makes the lengths and sectors of the file at `base` durable; other files stay cached.
     pub(super) fn flush(&mut self, base: usize) {
         let space = self.file(base).space.clone();
         self.flush_sectors(base, space);

@@ -1,4 +1,4 @@
-//! The driver of the path: it takes the path's outputs and reports the ends of commands.
+//! The driver of the path: executes the outputs of the path and reports the ends of commands.
 //!
 //! In:    outputs of the path; the commands that have taken effect.
 //! Out:   commands for devices; the first output that breaks an invariant.
@@ -17,7 +17,7 @@ use super::world::{
 };
 
 impl DurabilityWorld {
-    /// Takes all that the path has to say.
+    /// Executes all pending outputs of the path.
     pub(super) fn pump(&mut self) -> Result<(), String> {
         self.dispatch()?;
         while let Some(ready) = self.path.poll_write() {
@@ -106,7 +106,7 @@ impl DurabilityWorld {
         self.commands.push(IssuedCommand::new(*file, what));
     }
 
-    /// No write behind the new end may be on its way: it could make the file longer again.
+    /// Checks that no write past the new end is in flight: it could grow the file again.
     fn is_told_to_set_len(&mut self, id: WriteId, len: ByteCount) -> Result<(), String> {
         let file = self.calls[&id].file;
         let len = sectors_of(len.0);
@@ -130,7 +130,7 @@ impl DurabilityWorld {
         Ok(())
     }
 
-    /// An append begins when the bytes of all before it are in memory.
+    /// Checks that the bytes of all earlier appends are in memory when an append begins.
     fn check_append_order(&self, file: usize, id: WriteId) -> Result<(), String> {
         let HistoryFile { id: path_file, ref history, .. } = self.files[file];
         let is_append = matches!(self.calls[&id].kind, CallKind::Grow { .. });
@@ -143,7 +143,7 @@ impl DurabilityWorld {
         }
     }
 
-    /// The driver reports the end of a command.
+    /// Reports the end of a command to the path.
     pub(super) fn report(&mut self, at: usize) {
         let IssuedCommand { what, file, result, .. } = self.commands.swap_remove(at);
         let result = result.expect("only commands with a result are reported");
@@ -191,7 +191,7 @@ impl DurabilityWorld {
         }
     }
 
-    /// The caller of a flush or a zero has left, and its driver does nothing.
+    /// Completes a flush or a zero without effect: its caller has left.
     pub(super) fn skip(&mut self, which: u64) {
         let may_skip = |command: &IssuedCommand| {
             let is_act = matches!(
@@ -218,7 +218,7 @@ impl DurabilityWorld {
         self.path.not_acted(now, id, ETIMEDOUT);
     }
 
-    /// A call is over, and its caller is told how.
+    /// Ends a call and tells its caller the result.
     fn done(&mut self, id: WriteId, len: ByteCount, fault: Option<Fault>) -> Result<(), String> {
         let Call { file, kind } = self.calls.remove(&id).expect("a call ends once");
         if let Some(ends) = &mut self.ends {
@@ -270,7 +270,7 @@ impl DurabilityWorld {
         Ok(())
     }
 
-    /// The driver copies: from here on readers see the new bytes.
+    /// Copies the bytes of a write; from here on readers see them.
     pub(super) fn fill(&mut self, id: WriteId) {
         let Call { file, kind } =
             self.calls.get_mut(&id).expect("the path names calls that have not ended");
@@ -298,7 +298,7 @@ impl DurabilityWorld {
     }
 }
 
-/// The path says how long a file was before its length was changed.
+/// Checks the old length of a file that the path reports with a change of length.
 fn check_before(
     history: &History,
     len: ByteCount,

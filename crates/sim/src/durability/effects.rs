@@ -1,6 +1,6 @@
 //! The effects of commands at their devices.
 //!
-//! In:    a command in flight, and what the device does with it.
+//! In:    a command in flight, and its fate at the device.
 //! Out:   sectors on the disk or in memory; the command's result, which the driver reports later.
 //! Never: a report to the path.
 
@@ -14,18 +14,18 @@ use super::world::{
 };
 use crate::rng::Rng;
 
-/// What becomes of a durable write at a file.
+/// Handling of a durable write to a file.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum FuaMethod {
     /// The file system honours the flag.
     Flag,
-    /// It ignores the flag, and the driver trusts it: deliberately wrong.
+    /// The file system ignores the flag, and the driver trusts it: deliberately wrong.
     Ignored,
-    /// It ignores the flag: the driver flushes after the write, in the same command.
+    /// The file system ignores the flag: the driver flushes after the write, in the same command.
     WriteThenFlush,
 }
 
-/// The part of a disk that is one file's, while a command takes effect there.
+/// The sectors of one file while a command takes effect there.
 struct DiskRange<'w> {
     disk: &'w mut CachedDisk,
     base: usize,
@@ -33,12 +33,12 @@ struct DiskRange<'w> {
     rng: &'w mut Rng,
     sabotage: Sabotage,
     fua: FuaMethod,
-    /// What the disk has dropped.
+    /// Sectors that the disk has dropped.
     dropped: Dropped,
 }
 
 impl DurabilityWorld {
-    /// Lets a command take effect at its device.
+    /// Applies a command to its device.
     pub(super) fn take_effect(&mut self, at: usize, how: Effect) {
         let Self {
             commands, calls, disks, files, memory, rng, sabotage, next_stamp, tally, ..
@@ -61,7 +61,7 @@ impl DurabilityWorld {
             dropped: Dropped::default(),
         };
         *result = Some(match what {
-            // The flush of a durable write is a step of its own: much may happen before it.
+            // The flush of a durable write is a separate step, because much may happen before it.
             CommandKind::Write { len, .. } if *is_written => range.flush_command(how).map(|_| *len),
             CommandKind::Write { at, stamps, len, fua, .. } => {
                 let flushes_next = *fua && range.fua == FuaMethod::WriteThenFlush;
@@ -95,7 +95,7 @@ impl DurabilityWorld {
         self.note_dropped(disk, &dropped);
     }
 
-    /// Notes that readers may find the sectors that a disk has dropped as they were before.
+    /// Records that readers may find the old versions of sectors that a disk has dropped.
     fn note_dropped(&mut self, disk: usize, dropped: &Dropped) {
         self.drops += u64::from(!dropped.sectors.is_empty());
         for file in self.files.iter_mut().filter(|file| file.disk == disk) {
@@ -119,7 +119,7 @@ impl DiskRange<'_> {
         fua: bool,
         how: Effect,
     ) -> Result<u64, i32> {
-        // A file that lost a length ends before.
+        // A file that lost a length ends earlier.
         let left = self.disk.live_len(self.base).saturating_sub(at) as u64 * SECTOR;
         let is_cut = left < len.next_multiple_of(SECTOR);
         let part = |part: u64| (len * part / 64 / SECTOR * SECTOR).min(left);
@@ -143,7 +143,7 @@ impl DiskRange<'_> {
         if fua && self.disk.fua_flushes && is_good {
             self.flush();
         }
-        // What is refused is not flushed.
+        // A refused command is not flushed.
         if fua && how == Effect::FlushError && !is_cut {
             self.dropped = self.disk.fail_flush(self.rng);
             if self.sabotage == Sabotage::RepairedFua {
@@ -158,7 +158,7 @@ impl DiskRange<'_> {
         result
     }
 
-    /// Returns how much was read: a file may end before. The rest of a page is filled with zeros.
+    /// Returns the number of sectors read: the file may end earlier. The rest of a page is zeros.
     fn read(&self, at: usize, frames: &[usize], len: u64, memory: &mut [[Stamp; PAGE]]) -> u64 {
         let last = (at + len.div_ceil(SECTOR) as usize).min(self.disk.live_len(self.base)).max(at);
         for sector in at..last.next_multiple_of(PAGE).min(at + frames.len() * PAGE) {
@@ -169,7 +169,7 @@ impl DiskRange<'_> {
         len.min((last - at) as u64 * SECTOR)
     }
 
-    /// Gives the file a length, or refuses that.
+    /// Sets the length of the file, or refuses to.
     fn set_len(&mut self, len: usize, how: Effect) -> Result<u64, i32> {
         let is_refused = matches!(how, Effect::Error(_) | Effect::FlushError);
         if is_refused || len > self.history.space() {
@@ -186,7 +186,7 @@ impl DiskRange<'_> {
                 self.dropped = self.disk.fail_flush(self.rng);
                 if self.sabotage == Sabotage::HiddenFailure { Ok(0) } else { Err(EIO) }
             }
-            // It fails before the device receives it.
+            // It fails before it reaches the device.
             Effect::Error(_) => Err(EIO),
             Effect::Good | Effect::Short(_) => {
                 self.flush();
@@ -195,7 +195,7 @@ impl DiskRange<'_> {
         }
     }
 
-    /// Zeroes sectors with `stamp`, or does nothing. Returns whether it has zeroed them.
+    /// Zeroes sectors with `stamp`, or fails. Returns true if it has zeroed them.
     fn zero(
         &mut self,
         sectors: &Range<usize>,
@@ -203,7 +203,7 @@ impl DiskRange<'_> {
         stamp: Stamp,
         how: Effect,
     ) -> bool {
-        // From here on readers may find either, until the caller is told the result.
+        // Until the caller gets the result, readers may find either.
         self.history.set_undefined(sectors.clone());
         let fails_first = matches!(how, Effect::Error(of) if of < 32);
         if fails_first || (is_discard && self.rng.below(2) == 0) {

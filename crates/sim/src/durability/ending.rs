@@ -1,4 +1,5 @@
-//! The end of a run: a power cut, a kill, or a settled device; and the check of what survived.
+//! The end of a run by a power cut, a kill or a settling phase, and the check of the surviving
+//! data.
 //!
 //! In:    the world after the last operation.
 //! Out:   the first sector, call or frame that breaks an invariant.
@@ -11,7 +12,7 @@ use super::program::{Effect, RunEnd};
 use super::world::{CommandKind, DurabilityWorld, HistoryFile, IssuedCommand};
 
 impl DurabilityWorld {
-    /// Ends the run, and looks at what survived.
+    /// Ends the run and checks the surviving data.
     pub(super) fn end(mut self, end: RunEnd) -> Result<(), String> {
         match end {
             RunEnd::PowerCut => {
@@ -28,7 +29,7 @@ impl DurabilityWorld {
         }
     }
 
-    /// Of writes in flight, each sector may get to the device or not, and so may a length.
+    /// Lets each sector and length of the writes in flight reach the device or not.
     pub(super) fn leave_commands(&mut self) {
         for IssuedCommand { what, file, result, is_written } in std::mem::take(&mut self.commands) {
             if is_written {
@@ -71,7 +72,7 @@ impl DurabilityWorld {
         Ok(())
     }
 
-    /// Lets everything end well: nothing hangs, and in the end all is durable.
+    /// Completes everything successfully: no call hangs, and in the end all data is durable.
     fn settle_all(&mut self) -> Result<(), String> {
         self.drain()?;
         for round in 0..3 {
@@ -108,8 +109,8 @@ impl DurabilityWorld {
         Ok(())
     }
 
-    /// A file whose device has dropped its length: it refuses pages behind its end until the owner
-    /// has accepted that.
+    /// Accepts the loss of a file whose device has dropped its length; until then the device
+    /// refuses pages past its end.
     fn lost_length(&self) -> Option<usize> {
         (0..self.files.len()).find(|&file| {
             let HistoryFile { id, disk, base, ref history, .. } = self.files[file];
@@ -118,7 +119,7 @@ impl DurabilityWorld {
         })
     }
 
-    /// Each turn ends something, so this ends, or something hangs.
+    /// Each turn completes a command, so the loop ends unless a call hangs.
     fn drain(&mut self) -> Result<(), String> {
         for _ in 0..TURNS_MAX {
             if let Some(id) = self.to_fill.pop() {
@@ -126,7 +127,8 @@ impl DurabilityWorld {
             } else if let Some(at) = self.commands.iter().position(|it| it.result.is_some()) {
                 self.report(at);
             } else if !self.commands.is_empty() {
-                // The oldest: two that are sent again and again must not keep others waiting.
+                // The oldest first, so that two that are resent again and again cannot starve
+                // others.
                 self.commands.rotate_left(1);
                 self.take_effect(self.commands.len() - 1, Effect::Good);
             } else if self.has_idle_append() {

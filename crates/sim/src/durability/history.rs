@@ -1,9 +1,10 @@
-//! What each sector of a file ever held, how long the file was, and which of that may be found.
+//! History of a file: the versions of each sector, its lengths, and which of these a read or a
+//! power cut may find.
 //!
-//! In:    writes and lengths as they become visible; promises; what the owner was told or has
-//!        accepted.
-//! Out:   whether a sector, or a length, may be as it is.
-//! Never: a guess about when the device gets what.
+//! In:    writes and lengths as they become visible; promises; losses reported to the owner or
+//! accepted.
+//! Out:   whether the content of a sector, or a length, is allowed.
+//! Never: a guess about the time at which data reaches the device.
 //!
 //! ```text
 //!   versions    1    5    9    12
@@ -16,32 +17,32 @@ use std::ops::Range;
 use super::append_order::AppendOrder;
 use super::cached_disk::{ABSENT, Stamp, TORN, ZEROS};
 
-/// The sectors of one file: those that it has, and those that it may get.
+/// Sectors of one file, existing ones and ones that it may grow into.
 #[derive(Debug)]
 pub(super) struct History {
     sectors: Vec<SectorHistory>,
-    /// Its lengths, in sectors, as a sector's versions.
+    /// Its lengths in sectors, with versions like a sector.
     lens: SectorHistory,
-    /// A length that the driver is giving to it: it may have it already.
+    /// A length being set by the driver; the file may have it already.
     being_set: Option<usize>,
     pub(super) appends: AppendOrder,
 }
 
-/// What a flush promises: these versions, or newer ones.
+/// Promise of a flush: these versions or newer ones.
 #[derive(Clone, Debug)]
 pub(super) struct FlushPromise {
     sectors: Vec<usize>,
     len: usize,
-    /// Sectors below the end of complete appends that an earlier one has not written.
+    /// Sectors below the end of complete appends that an earlier append has not written.
     unwritten: Vec<usize>,
 }
 
-/// A sector as a read found it when it began.
+/// State of a sector when a read began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SectorView {
-    /// The oldest version that it may find.
+    /// Oldest version that the read may find.
     since: usize,
-    /// The oldest if the device drops some meanwhile.
+    /// Oldest version if the device drops some during the read.
     floor: usize,
     had_reverted: bool,
     reverts: u32,
@@ -50,22 +51,22 @@ pub(super) struct SectorView {
 #[derive(Debug)]
 struct SectorHistory {
     versions: Vec<Stamp>,
-    /// The oldest version that may be found.
+    /// Oldest version that may be found.
     floor: usize,
-    /// The device has dropped the newest version, so that a read may find an older one. Flushes
-    /// must not succeed then, unless the page was written again.
+    /// True if the device has dropped the newest version, so that a read may find an older one.
+    /// Flushes must not succeed then, unless the page was written again.
     has_reverted: bool,
-    /// How often that happened.
+    /// Number of such drops.
     reverts: u32,
-    /// The owner was told that this may hold anything (a discard, a zero that failed, an accepted
-    /// loss): nothing is checked until it is written again.
+    /// True if the owner knows that this sector may hold anything (a discard, a failed zero, an
+    /// accepted loss): nothing is checked until it is written again.
     is_undefined: bool,
-    /// Below this version the medium may hold anything, for that reason.
+    /// Below this version the medium may hold anything, for the same reason.
     defined_from: usize,
 }
 
 impl History {
-    /// Of a file with these sectors, which may get so many.
+    /// Creates the history of a file with these sectors and this maximum length.
     pub(super) fn new(stamps: impl Iterator<Item = Stamp>, most: usize) -> Self {
         let mut sectors: Vec<_> = stamps.map(SectorHistory::new).collect();
         let lens = SectorHistory::new(sectors.len() as Stamp);
@@ -73,22 +74,22 @@ impl History {
         Self { sectors, lens, being_set: None, appends: AppendOrder::default() }
     }
 
-    /// How many sectors it may have.
+    /// Returns the maximum length in sectors.
     pub(super) fn space(&self) -> usize {
         self.sectors.len()
     }
 
-    /// How many sectors it has.
+    /// Returns the current length in sectors.
     pub(super) fn len(&self) -> usize {
         self.lens.newest() as usize
     }
 
-    /// The driver is told to give it a length.
+    /// Records that the driver starts to set a length.
     pub(super) fn begin_set_len(&mut self, len: usize) {
         self.being_set = Some(len);
     }
 
-    /// The driver has, or has not.
+    /// Records whether the driver has set the length.
     pub(super) fn end_set_len(&mut self, is_set: bool) {
         let len = self.being_set.take().expect("its driver was told to");
         if is_set {
@@ -104,8 +105,8 @@ impl History {
         (before..len).for_each(|at| self.write(at, ZEROS));
     }
 
-    /// Its owner has accepted that it is lost what length it had: it has this one now, and anything
-    /// in between.
+    /// Records that the owner has accepted the loss of lengths: the file has this length now, and
+    /// the sectors in between may hold anything.
     pub(super) fn adopt_len(&mut self, len: usize) {
         let before = self.len();
         if before != len {
@@ -118,7 +119,7 @@ impl History {
         self.sectors[at].newest()
     }
 
-    /// A write became visible.
+    /// Records a write that has become visible.
     pub(super) fn write(&mut self, at: usize, stamp: Stamp) {
         self.appends.settle(at);
         self.sectors[at].write(stamp);
@@ -129,44 +130,44 @@ impl History {
         self.sectors[sectors].iter_mut().for_each(SectorHistory::set_undefined);
     }
 
-    /// The device has got a version of this sector.
+    /// Records that a version of this sector has reached the device.
     pub(super) fn landed(&mut self, at: usize, stamp: Stamp) {
         if self.newest(at) == stamp {
             self.sectors[at].has_reverted = false;
         }
     }
 
-    /// The device dropped what it had cached of this sector.
+    /// Records that the device has dropped its cached version of this sector.
     pub(super) fn revert(&mut self, at: usize) {
         self.sectors[at].has_reverted = true;
         self.sectors[at].reverts += 1;
     }
 
-    /// The device dropped lengths that it had cached.
+    /// Records that the device has dropped cached lengths.
     pub(super) fn revert_len(&mut self) {
         self.lens.has_reverted = true;
     }
 
-    /// The owner has accepted that writes are lost.
+    /// Records that the owner has accepted lost writes.
     pub(super) fn accept_lost(&mut self) {
         self.appends.forget_all();
         let all = self.sectors.iter_mut().chain([&mut self.lens]);
         all.filter(|it| it.has_reverted).for_each(SectorHistory::set_undefined);
     }
 
-    /// What a flush that begins now will promise.
+    /// Returns the promise of a flush that begins now.
     pub(super) fn snapshot(&self) -> FlushPromise {
         let version = |it: &SectorHistory| it.versions.len() - 1;
         let unwritten = self.appends.below_complete();
         FlushPromise { sectors: self.versions(), len: version(&self.lens), unwritten }
     }
 
-    /// The newest version of each sector.
+    /// Returns the newest version of each sector.
     pub(super) fn versions(&self) -> Vec<usize> {
         self.sectors.iter().map(|sector| sector.versions.len() - 1).collect()
     }
 
-    /// What a read that begins now may find.
+    /// Returns the state of a sector for a read that begins now.
     pub(super) fn view(&self) -> Vec<SectorView> {
         (0..self.space()).map(|at| self.view_of(at)).collect()
     }
@@ -177,7 +178,7 @@ impl History {
         SectorView { since, floor: *floor, had_reverted: *has_reverted, reverts: *reverts }
     }
 
-    /// A flush is acknowledged: what the medium holds, and the length there, are of these versions
+    /// Checks an acknowledged flush: the sectors and the length on the medium are of these versions
     /// or newer ones.
     pub(super) fn promise_flush(
         &mut self,
@@ -210,7 +211,7 @@ impl History {
         self.being_set == Some(len)
     }
 
-    /// Whether this is what a length that is being set may have done to a sector.
+    /// Returns true if a length that is being set may have produced this content.
     fn is_being_set(&self, at: usize, found: Stamp) -> bool {
         self.being_set.is_some_and(|len| {
             let is_cut = len <= at && found == ABSENT;
@@ -218,7 +219,7 @@ impl History {
         })
     }
 
-    /// A promise is given: these versions, or newer ones, are on the medium as `durable` says.
+    /// Records a promise: these versions or newer ones are on the medium, as `durable` reports.
     pub(super) fn promise(
         &mut self,
         promised: impl Iterator<Item = (usize, usize)>,
@@ -246,7 +247,7 @@ impl History {
         Ok(())
     }
 
-    /// Whether a read that began at `view` may have found this.
+    /// Returns true if a read that began at `view` may have found this.
     pub(super) fn check_read(
         &self,
         at: usize,
@@ -268,8 +269,8 @@ impl History {
         Err(format!("a read found {found} in sector {at}, of {:?}", sector.versions))
     }
 
-    /// Whether a sector may be found so after the end of the process. A device that tears sectors
-    /// may damage any sector of a page that was being written.
+    /// Returns true if a sector may have this content after the end of the process. A device that
+    /// tears sectors may damage any sector of a page that was being written.
     pub(super) fn check_survivor(&self, at: usize, found: Stamp) -> Result<(), String> {
         let sector = &self.sectors[at];
         let is_one = sector.is_loose() || sector.is_since(sector.floor, found);
@@ -285,7 +286,7 @@ impl History {
 }
 
 impl History {
-    /// Whether a file may be found with this length after the end of the process.
+    /// Returns true if a file may have this length after the end of the process.
     pub(super) fn check_len(&self, found: usize) -> Result<(), String> {
         let lens = &self.lens;
         let is_one = lens.is_loose() || lens.is_since(lens.floor, found as Stamp);
@@ -296,8 +297,8 @@ impl History {
         Err(format!("a length of {found}: version {floor} of {lens:?} was promised"))
     }
 
-    /// Whether anything in the page of this sector was written after `version` of the sector, or
-    /// after its own promise: then a device that tears sectors may have damaged any of the page.
+    /// Returns true if any sector of this page was written after `version`, or after its own
+    /// promise: a device that tears sectors may then have damaged the whole page.
     fn page_has_newer(&self, at: usize, version: usize) -> bool {
         let page = at / 8 * 8..(at / 8 * 8 + 8).min(self.sectors.len());
         let has_newer = |it: &SectorHistory| it.is_loose() || it.floor + 1 < it.versions.len();
@@ -331,7 +332,7 @@ impl SectorHistory {
         self.defined_from = self.versions.len();
     }
 
-    /// Whether the medium may hold anything.
+    /// Returns true if the medium may hold anything.
     fn is_loose(&self) -> bool {
         self.floor < self.defined_from
     }

@@ -2,7 +2,7 @@
 //!
 //! In:    one operation after the other.
 //! Out:   calls of the path; steps of its driver and its devices.
-//! Never: two things in one step that a real driver does at two moments.
+//! Never: two actions in one step that a real driver takes at separate times.
 
 use std::ops::Range;
 
@@ -95,7 +95,7 @@ impl DurabilityWorld {
         id
     }
 
-    /// A file grows or shrinks.
+    /// Grows or cuts a file.
     fn change_len(&mut self, file: usize, how: u64, sectors: u64) {
         let history = &self.files[file].history;
         let (len, space) = (history.len() as u64, history.space() as u64);
@@ -144,7 +144,7 @@ impl DurabilityWorld {
         id
     }
 
-    /// What is cached is used as it is, the rest goes through the path.
+    /// Uses cached pages directly; other pages go through the path.
     fn read(&mut self, file: u64, sector: u64, sectors: u64) -> Result<(), String> {
         let file = index(file, self.files.len());
         let HistoryFile { id, stream, ref history, .. } = self.files[file];
@@ -169,7 +169,7 @@ impl DurabilityWorld {
         Ok(())
     }
 
-    /// Refuses so many writes, each before it does anything.
+    /// Refuses this many writes before they have any effect.
     fn refuse(&mut self, requests: u64, errno: i32) -> Result<(), String> {
         for _ in 0..requests {
             let is_new = |it: &IssuedCommand| {
@@ -187,7 +187,7 @@ impl DurabilityWorld {
         Ok(())
     }
 
-    /// Reads the largest file once through, while nothing else happens.
+    /// Reads the largest file once, with nothing else in progress.
     fn scan(&mut self) -> Result<(), String> {
         let file = self.files.len() - 1;
         let sectors = self.files[file].history.len() as u64;
@@ -212,7 +212,7 @@ impl DurabilityWorld {
         !is_busy && !self.is_appending(file) && !self.calls.values().any(changes)
     }
 
-    /// The owner looks at the file as it is, while nothing of it is on its way.
+    /// Reloads the state of a file that has no I/O in progress.
     pub(super) fn accept_lost(&mut self, file: usize) {
         if !self.may_accept_lost(file) {
             return;
@@ -237,5 +237,5 @@ impl DurabilityWorld {
     }
 }
 
-/// A read of the scan.
+/// Starts a read of the scan.
 const SCAN_SECTORS: u64 = 128;

@@ -1,32 +1,32 @@
 //! The outcome of a run, and the sum of several.
 
-/// What a run came to.
+/// Outcome of a run.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DurabilityOutcome {
     /// Steps of the program.
     pub steps: u64,
-    /// Flushes and FUA writes that were acknowledged.
+    /// Acknowledged flushes and FUA writes.
     pub acknowledged: u64,
-    /// Device flushes that failed, those in FUA writes included.
+    /// Failed device flushes, including those in FUA writes.
     pub flush_failures: u64,
     /// Pages written again because of that.
     pub pages_rewritten: u64,
-    /// Flushes that said that acknowledged writes are lost.
+    /// Flushes that reported lost writes.
     pub lost: u64,
-    /// Changes of a file's length that were done.
+    /// Completed changes of length.
     pub length_changes: u64,
-    /// Appends and writes past the end that were begun.
+    /// Appends and writes past the end that were started.
     pub appends: u64,
-    /// Those that their callers have left before they were complete.
+    /// Appends and writes past the end that their callers abandoned.
     pub dropped_appends: u64,
-    /// FUA writes that were acknowledged on file systems that ignore the flag.
+    /// Acknowledged FUA writes on file systems that ignore the flag.
     pub fuse_acknowledged: u64,
-    /// Commands that a device failed or cut short, and steps that a driver did not do.
+    /// Commands that a device failed or cut short, and steps that a driver skipped.
     pub injected: u64,
 }
 
 impl DurabilityOutcome {
-    /// Adds what another run came to.
+    /// Adds the outcome of another run.
     pub fn add(&mut self, other: Self) {
         self.steps += other.steps;
         self.acknowledged += other.acknowledged;

@@ -1,8 +1,8 @@
-//! Random programs: what is done to the path, and by its devices and drivers.
+//! Random programs of operations on the path, its devices and its drivers.
 //!
 //! In:    random numbers.
 //! Out:   one operation after the other.
-//! Never: an operation that depends on the world: numbers are taken modulo what there is.
+//! Never: an operation that depends on the state of the world: numbers are taken modulo its size.
 
 use foreread_core::path::WriteMode;
 
@@ -31,61 +31,61 @@ pub(super) enum ProgramOp {
         pages: u64,
         is_discard: bool,
     },
-    /// A file gets another length.
+    /// Sets the length of a file.
     ChangeLen {
         file: u64,
         how: u64,
         sectors: u64,
     },
-    /// A caller begins to append, or to write so many sectors `behind` the end.
+    /// Starts an append, or a write `behind` sectors past the end.
     Append {
         file: u64,
         behind: Option<usize>,
         sectors: usize,
         mode: WriteMode,
     },
-    /// The caller of an append writes its next piece.
+    /// Starts the next piece of an append.
     GoOn {
         which: u64,
         sectors: usize,
     },
-    /// The caller of an append leaves, whatever is written of it.
+    /// Abandons an append at any point.
     Leave {
         which: u64,
         fills_first: bool,
     },
-    /// The driver copies what a write is to be filled with.
+    /// Copies the bytes of a write.
     Fill {
         which: u64,
     },
-    /// A command takes effect at its device.
+    /// Applies a command at its device.
     Effect {
         which: u64,
         how: Effect,
     },
-    /// The driver reports the end of a command to the path.
+    /// Reports the end of a command to the path.
     Report {
         which: u64,
     },
-    /// The driver does not do what it was told, because its caller has left.
+    /// Skips a step of the driver because its caller has left.
     Skip {
         which: u64,
     },
-    /// Some of the device's cache reaches the medium by itself.
+    /// Destages part of the device's cache.
     Destage,
-    /// Cached pages are dropped, as if memory were short.
+    /// Drops cached pages, as if memory were short.
     Invalidate {
         file: u64,
     },
     AcceptLost {
         file: u64,
     },
-    /// The device refuses all writes for a while, without room or with an error.
+    /// Makes the device refuse all writes for a while, with ENOSPC or an error.
     Refuse {
         requests: u64,
         errno: i32,
     },
-    /// A scan of the largest file, which evicts pages.
+    /// Scans the largest file, which evicts pages.
     Scan,
     Set {
         name: &'static str,
@@ -96,54 +96,54 @@ pub(super) enum ProgramOp {
     },
 }
 
-/// What a device does with a command.
+/// Fate of a command at its device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Effect {
     Good,
-    /// Some of it, in 64ths, and that is what it says.
+    /// Part of it, in 64ths, is done and reported as done.
     Short(u64),
-    /// An error; some of it, in 64ths, may have been done.
+    /// An error; part of it, in 64ths, may have been done.
     Error(u64),
-    /// Of a durable command: its flush fails, and drops some of the cache.
+    /// The flush in a durable command fails and drops part of the cache.
     FlushError,
 }
 
-/// How a run ends.
+/// End of a run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RunEnd {
-    /// The power fails: of the device's cache, and of what is in flight, any part survives.
+    /// A power cut: any part of the device's cache and of the commands in flight survives.
     PowerCut,
-    /// The process is killed: the device keeps its cache, commands in flight may happen.
+    /// A kill: the device keeps its cache, and commands in flight may complete.
     Kill,
-    /// Everything ends well: nothing may hang, and a flush makes all durable.
+    /// A settling phase: no call may hang, and a flush makes everything durable.
     Settle,
 }
 
-/// What a driver or a device does wrong on purpose, to see that it is found out.
+/// Deliberate bug of a driver or a device, which the campaign must detect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Sabotage {
-    /// Nothing.
+    /// No bug.
     None,
     /// The driver reports flushes that it did not do.
     NoFlush,
-    /// The device treats a FUA write as any other.
+    /// The device treats FUA writes as plain writes.
     NoFua,
     /// The driver reports a failed flush as a success.
     HiddenFailure,
-    /// The driver does not say that a FUA write has failed: it sends its bytes again, without FUA,
-    /// and flushes. That is the natural repair, and it loses what was cached before.
+    /// The driver hides a failed FUA write: it sends the bytes again without FUA and flushes. That
+    /// is the natural repair, and it loses data that was cached before.
     RepairedFua,
-    /// A flush makes bytes durable, and leaves lengths in the device's cache.
+    /// A flush makes bytes durable and leaves lengths in the device's cache.
     NoLength,
-    /// The driver appends by two calls that do not know of each other: a length, then bytes.
+    /// The driver appends in two independent calls: a length, then bytes.
     LengthFirst,
-    /// The driver trusts FUA writes on file systems that answer them and have only cached them.
+    /// The driver trusts FUA writes on file systems that acknowledge them and only cache them.
     TrustFua,
 }
 
 pub(super) fn draw(rng: &mut Rng) -> ProgramOp {
     let (file, which) = (rng.below(4), rng.any());
-    // Mostly the same places, so that pages are written again while they are on their way.
+    // Mostly the same places, so that pages are written again while in flight.
     let sector = if rng.below(3) == 0 { rng.any() } else { rng.below(96) };
     match rng.below(104) {
         0..14 => {

@@ -56,7 +56,7 @@ fn nfsd_of(scenario: &mut Scenario) -> &mut Nfsd {
     nfsd
 }
 
-/// Returns the throughput in KiB/s of a client whose server has this many threads.
+/// Returns the client's throughput in KiB/s with `threads` server threads.
 fn kib_per_s(base: &Scenario, policy: Policy, scheduler: &str, threads: u32) -> f64 {
     let mut scenario = base.clone();
     scenario.cache.policy = PolicyName(policy);

@@ -5,12 +5,12 @@
 //! Never: anything left behind: all of it is undone on drop, also after a panic.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
 use foreread_core::units::Nanos;
 
 use super::common::{output, scratch};
+use crate::common::Command;
 
 /// A mounted file system on a loop device.
 pub(crate) struct Disk {

@@ -4,11 +4,11 @@
 //! Out:   units that systemd-analyze finds nothing wrong with; a rule that picks new disks only.
 //! Never: a unit started, a rule left in this machine.
 
+use crate::common::Command;
 use crate::remember_common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use foreread_tune::remember::rule_path;
 use foreread_tune::sysfs::SystemRoot;

@@ -5,11 +5,11 @@
 //! Never: a rule that stays: it is removed also when a test fails. Its name is that of a file which
 //!        only this test has, so it could match nothing else.
 
+use crate::common::Command;
 use crate::remember_common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use foreread_tune::identity::identity;
 use foreread_tune::remember::{forget, remember, rule_path, store_path, verify};

@@ -4,11 +4,11 @@
 //! Out:   the same answers from both, rule by rule.
 //! Never: a rule for any other device; the file is removed also when the test fails.
 
+use crate::common::Command;
 use crate::remember_common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::udev::{FOLDERS, RuleMatch, UdevDevice, literal, parse, rule_files};

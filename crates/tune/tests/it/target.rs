@@ -4,11 +4,11 @@
 //! Out:   targets; lines that say what to do.
 //! Never: a device that is not the test's own.
 
+use crate::common::Command;
 use crate::machine;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use foreread_core::units::ByteCount;
 use foreread_tune::setting::READ_AHEAD_KB;

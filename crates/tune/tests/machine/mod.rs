@@ -10,11 +10,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 pub use super::common::{Need, looks_until, needs, scratch, skip};
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::temporary_settings;
+
+use crate::common::Command;
 
 /// A loop device over a file of its own, read around the page cache of that file.
 pub struct Loop {

@@ -5,9 +5,10 @@
 //! Never: a server or a mount that stays behind.
 
 use std::fs;
-use std::process::{Child, Command};
+use std::process::Child;
 
 use super::machine::{Loop, done, looks_until};
+use crate::common::Command;
 
 /// A device whose server can be stopped, so that it hangs.
 pub(crate) struct Hanging {

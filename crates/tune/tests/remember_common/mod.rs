@@ -11,11 +11,12 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Command;
 
 use foreread_tune::report::{Compared, Method, Profile, Recommended, Report, WindowResult};
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
+
+use crate::common::Command;
 
 /// A system in a folder of its own.
 pub struct Fake {

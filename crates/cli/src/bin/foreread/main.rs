@@ -53,17 +53,17 @@ fn run(verb: Verb, out: &mut Printer) -> Result<(), Failure> {
             let by_hand = |_| Failure::WrongUse("a part of other verbs; nothing to run".to_owned());
             settings_holder::hold().map_err(by_hand)
         }
-        Verb::Bench(args) => cmd::bench::run(&args, out),
+        Verb::Bench(args) => cmd::bench::run(args, out),
         Verb::Serve(args) => cmd::serve::run(args),
         Verb::Stats(args) => cmd::stats::run(&args, out),
         Verb::Set(args) => cmd::set::run(&args, out),
-        Verb::Mount(args) => cmd::mount::run(&args),
+        Verb::Mount(args) => cmd::mount::run(args),
         Verb::Ls(args) => cmd::ls::run(&args, out),
         Verb::Cat(args) => cmd::cat::run(&args, out),
         Verb::Stat(args) => cmd::stat::run(&args, out),
-        Verb::Demo(args) => cmd::demo::run(&args, out),
-        Verb::Tune(args) => cmd::tune::run(&args, out),
-        Verb::Doctor(args) => cmd::doctor::run(&args, out),
+        Verb::Demo(args) => cmd::demo::run(args, out),
+        Verb::Tune(args) => cmd::tune::run(args, out),
+        Verb::Doctor(args) => cmd::doctor::run(args, out),
         Verb::Record(args) => cmd::record::run(&args),
         Verb::Man(args) => generated_docs::write_pages(&args.directory, docs(), out),
         Verb::Completions(args) => generated_docs::print_completions(args.shell, docs(), out),

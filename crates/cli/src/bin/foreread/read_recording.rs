@@ -29,13 +29,6 @@ pub(crate) struct ReadRecordingArgs {
     /// that the recording is lost.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-
-    /// With --record: replace file names by hashes
-    ///
-    /// Equal names have equal hashes in every trace. Hashes of names that can be guessed can be
-    /// confirmed.
-    #[arg(long, requires = "record")]
-    hash_names: bool,
 }
 
 /// A running recording; clones share it.
@@ -51,9 +44,20 @@ struct RunningRecording {
 }
 
 impl ReadRecordingArgs {
-    /// The file of --record.
+    /// Resolves the options.
+    pub(crate) fn resolve(self) -> RecordingTarget {
+        RecordingTarget(self.record)
+    }
+}
+
+/// File that reads are recorded in; None: no recording.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordingTarget(Option<PathBuf>);
+
+impl RecordingTarget {
+    /// Returns the file of --record.
     pub(crate) fn path(&self) -> Option<&Path> {
-        self.record.as_deref()
+        self.0.as_deref()
     }
 
     /// Begins to record the reads of an engine, if that is wanted.
@@ -62,16 +66,16 @@ impl ReadRecordingArgs {
         target: &Path,
         builder: EngineBuilder,
     ) -> Result<(EngineBuilder, ReadRecording), Failure> {
-        let Some(path) = &self.record else { return Ok((builder, ReadRecording::default())) };
+        let Some(path) = &self.0 else { return Ok((builder, ReadRecording::default())) };
         let inputs = [CommandInput { name: "TARGET", path: target }];
         let file = ResultFile::create(path, &inputs, is_trace);
         let file = file.map_err(|error| Failure::WrongUse(format!("--record {error}")))?;
         let log = Arc::new(ReadLog::new());
-        let (shown, hashes_names) = (path.display().to_string(), self.hash_names);
+        let shown = path.display().to_string();
         let is_kept = Arc::new(AtomicBool::new(false));
         let writer = {
             let (log, is_kept) = (Arc::clone(&log), Arc::clone(&is_kept));
-            let write = move || write(file, &shown, &log, (hashes_names, &is_kept));
+            let write = move || write(file, &shown, &log, &is_kept);
             std::thread::Builder::new().name("record".to_owned()).spawn(write)
         };
         let writer = Mutex::new(Some(writer.map_err(cannot("start a thread"))?));
@@ -113,17 +117,12 @@ impl Drop for RunningRecording {
 }
 
 /// Writes the trace until the recording ends. A full disk ends it early and keeps the part written.
-fn write(
-    file: ResultFile,
-    shown: &str,
-    log: &ReadLog,
-    (hashes_names, is_kept): (bool, &AtomicBool),
-) {
+fn write(file: ResultFile, shown: &str, log: &ReadLog, is_kept: &AtomicBool) {
     let mut summary = ReadLogSummary::default();
     let mut has_failed = false;
     // A trace of this format reads back wherever it is cut off.
     let written = file.write_what_fits(KeptPart::Bytes, |out| {
-        summary = log.write_to(out, OutputFormat::Foreread, hashes_names);
+        summary = log.write_to(out, OutputFormat::Foreread, false);
         if let Some(error) = summary.error.take() {
             has_failed = true;
             warn(&format!("--record {shown}: {error}; the recording has ended, and reads go on"));

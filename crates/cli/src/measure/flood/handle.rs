@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex};
 
 use foreread::lab::Delay;
 use foreread::{Engine, OpenOptions, Policy, WriteMode};
-use foreread_core::sched::SchedulerKind;
 
 use super::super::reader::{ColdReader, IssuedReads};
 use super::super::slow_device::SlowDevice;
@@ -22,8 +21,7 @@ use super::target::FloodTarget;
 pub struct FloodSettings {
     pub memory: u64,
     pub policy: Policy,
-    pub scheduler: SchedulerKind,
-    /// Tunables of the scheduler, and values of theirs.
+    /// Tunables of the scheduler, with their values.
     pub set: Vec<(String, String)>,
 }
 
@@ -52,8 +50,7 @@ pub(super) fn open(
         FloodMethod::Foreread => {
             let builder = Engine::builder().policy(ours.policy).memory(ours.memory);
             let engine = builder.build().map_err(io::Error::other)?;
-            let scheduler = ours.scheduler.clone();
-            let options = OpenOptions::new().write(true).delay(delay).scheduler(scheduler);
+            let options = OpenOptions::new().write(true).delay(delay);
             let file = engine.open_with(&target.path, &options).map_err(io::Error::other)?;
             for (name, value) in &ours.set {
                 file.device().set_scheduler_by_name(name, value).map_err(io::Error::other)?;

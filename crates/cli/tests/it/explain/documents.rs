@@ -3,7 +3,8 @@
 //! `./dev golden` (BLESS=1) writes into them what the commands print today; the diff is the review.
 
 use std::path::Path;
-use std::process::Command;
+
+use crate::common::Command;
 
 /// Every block of a document that shows `foreread` at work shows what it prints.
 #[test]

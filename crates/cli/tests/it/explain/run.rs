@@ -3,9 +3,9 @@
 //! In:    arguments.
 //! Out:   what a user sees.
 
-use std::process::Command;
-
 use serde_json::Value;
+
+use crate::common::Command;
 
 /// What a user sees.
 #[derive(Debug)]

@@ -7,7 +7,8 @@
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use crate::common::Command;
 
 /// How a page is looked at.
 #[derive(Clone, Copy, Debug)]

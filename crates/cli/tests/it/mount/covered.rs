@@ -7,10 +7,11 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::common::Command;
 use crate::images::{folder, make};
 use crate::mount::mounted::{Mount, can_fuse, command, is_mounted};
 

@@ -10,9 +10,8 @@
 //! ```
 
 use std::path::Path;
-use std::process::Command;
 
-use crate::common::{Need, needs, output};
+use crate::common::{Command, Need, needs, output};
 use crate::images::{ABLE, Mounted, fill, folder, make};
 use crate::mount::mounted::{Mount, can_compare, can_fuse};
 

@@ -7,10 +7,11 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use rustix::fs::{major, minor};
 
+use crate::common::Command;
 use crate::images::{folder, make};
 use crate::mount::mounted::{Mount, can_fuse, is_refused};
 

@@ -5,9 +5,8 @@
 //! Never: a way past a mode, an owner or an ACL.
 
 use std::path::Path;
-use std::process::Command;
 
-use crate::common::{Need, needs, output};
+use crate::common::{Command, Need, needs, output};
 use crate::images::{ABLE, Mounted, fill, folder, make};
 use crate::mount::mounted::{Mount, can_compare, can_fuse};
 

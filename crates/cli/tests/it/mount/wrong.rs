@@ -8,11 +8,12 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::common::Command;
 use crate::images::{debugfs, debugfs_write, folder, make, pattern};
 use crate::mount::mounted::{Mount, can_fuse, command, is_mounted, is_refused};
 

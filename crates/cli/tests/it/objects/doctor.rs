@@ -1,10 +1,11 @@
 //! `foreread doctor URL`.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
+use crate::common::Command;
 use crate::faulty_server::{Fault, FaultyServer};
 use crate::images::pattern;
 use crate::objects::weed::weed;

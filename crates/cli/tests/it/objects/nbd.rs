@@ -3,11 +3,11 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use tempfile::TempDir;
 
-use crate::common::{Need, needs, output, scratch};
+use crate::common::{Command, Need, needs, output, scratch};
 use crate::images::pattern;
 use crate::objects::weed::{Weed, weed};
 use crate::said;

@@ -1,12 +1,12 @@
 //! `gs://` and `az://` by the environment variables of their clients.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use tempfile::TempDir;
 
 use crate::bucket_server::BucketServer;
-use crate::common::scratch;
+use crate::common::{Command, scratch};
 use crate::images::pattern;
 use crate::said;
 

@@ -4,12 +4,12 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, ChildStderr, Stdio};
 
 use tempfile::TempDir;
 
 use crate::bucket_server::{BUCKET, BucketServer};
-use crate::common::{Need, looks_until, needs, output, scratch};
+use crate::common::{Command, Need, looks_until, needs, output, scratch};
 use crate::images::pattern;
 use crate::objects::weed::weed;
 use crate::said;
@@ -57,6 +57,7 @@ impl PrefixMount {
 
     /// Ends it as users do; it must end well. What it has said since.
     pub(crate) fn end(mut self) -> String {
+        Command::wait_for_execs();
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         let mut said = String::new();
@@ -321,12 +322,12 @@ fn a_directory_with_too_many_names_fails_and_others_are_read() {
         server.put(&format!("large/{number:030}"), b"");
     }
     server.put("small/file", b"read");
-    let mount = PrefixMount::of(&server, "", &["--list-memory", "1M"]);
+    let mount = PrefixMount::of(&server, "", &["--memory", "2M"]);
     let error = fs::read_dir(mount.dir().join("large")).unwrap().next().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     assert_eq!(fs::read(mount.dir().join("small/file")).unwrap(), b"read");
     let said = mount.end();
-    assert!(said.contains("large: its names") && said.contains("--list-memory"), "{said}");
+    assert!(said.contains("large: its names") && said.contains("--memory"), "{said}");
     let mount = PrefixMount::of(&server, "", &[]);
     assert_eq!(names(mount.dir().join("large")).len(), 20_000);
     assert_eq!(mount.end(), "");

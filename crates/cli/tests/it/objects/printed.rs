@@ -1,10 +1,11 @@
 //! `cat`, `ls`, `stat` and `bench` of objects.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
 use crate::bucket_server::BucketServer;
+use crate::common::Command;
 use crate::images::pattern;
 use crate::objects::prefix_mounts::bucket_command;
 use crate::objects::weed::weed;
@@ -69,8 +70,8 @@ fn bench_reads_an_object_by_two_methods() {
     let Some(weed) = weed("bench_reads_an_object_by_two_methods") else { return };
     let url = weed.put("bench.bin", &pattern(4 << 20));
     let args = ["bench", &url, "--pattern", "seq64k,rand64k", "--runs", "1", "--amount", "1M"];
-    let prices = ["--price-per-1000-requests", "0.5", "--price-per-gb", "1000"];
-    let rows = data(weed.foreread(&args).args(prices).arg("--json"));
+    let prices = [("FOREREAD_PRICE_PER_1000_REQUESTS", "0.5"), ("FOREREAD_PRICE_PER_GB", "1000")];
+    let rows = data(weed.foreread(&args).envs(prices).arg("--json"));
     for row in &rows {
         let store = |key: &str| row["store"][key].as_f64().unwrap();
         assert!(store("requests") > 0.0 && store("bytes") >= f64::from(1 << 20), "{row}");
@@ -104,8 +105,8 @@ fn a_command_says_what_it_has_cost_if_there_is_a_price() {
     let said = "foreread: the store was sent 2 requests (0 of them sent again, 0 second copies of \
                 late ones, 0 throttled, 0 failed), and 0.0 MB came, which costs 0.01000\n";
     assert_eq!(line, said);
-    let mut stat = weed.foreread(&["stat", &url, "--price-per-gb", "0.09"]);
-    assert!(stderr(&mut stat).contains("sent 1 request ("));
+    let mut stat = weed.foreread(&["stat", &url]);
+    assert!(stderr(stat.env("FOREREAD_PRICE_PER_GB", "0.09")).contains("sent 1 request ("));
 }
 
 /// A page with one of these was an error, and keys that end with / were shown as others.

@@ -6,11 +6,11 @@
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use tempfile::TempDir;
 
-use crate::common::{Need, looks_until, needs, scratch};
+use crate::common::{Command, Need, looks_until, needs, scratch};
 use crate::objects::weed::BUCKET;
 
 /// The server; stopped when it is dropped.

@@ -1,8 +1,7 @@
 //! Stores that cannot be reached, or refuse: what a user of the commands is told.
 
-use std::process::Command;
-
 use crate::bucket_server::BucketServer;
+use crate::common::Command;
 use crate::images::pattern;
 use crate::objects::prefix_mounts::bucket_command;
 

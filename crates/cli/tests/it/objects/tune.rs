@@ -1,14 +1,14 @@
 //! `foreread tune URL`.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use foreread::Pages;
 use foreread::{LearntCost, LearntDevice};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{looks_until, scratch};
+use crate::common::{Command, looks_until, scratch};
 use crate::faulty_server::{Fault, FaultyServer};
 use crate::images::pattern;
 use crate::objects::weed::weed;
@@ -41,8 +41,9 @@ fn a_real_store_is_measured_within_the_bounds() {
     let state = TempDir::new_in(scratch()).unwrap();
     let page = state.path().join("page.html");
     let mut command = weed.foreread(&["tune", &url]);
-    command.args(SHORT).args(["--json", "--remember", "--price-per-gb", "0.09", "--html"]);
-    let output = command.arg(&page).env("STATE_DIRECTORY", state.path()).output().unwrap();
+    command.args(SHORT).args(["--json", "--remember", "--html"]).arg(&page);
+    command.env("FOREREAD_PRICE_PER_GB", "0.09").env("STATE_DIRECTORY", state.path());
+    let output = command.output().unwrap();
     let found = one(&output);
     let number = |at: &str| found.pointer(at).and_then(Value::as_f64).unwrap_or(f64::NAN);
     assert!(number("/asked/bytes") > 1e6 && number("/asked/bytes") <= 512e6 * 1.05, "{found}");
@@ -123,7 +124,8 @@ fn settings_of_clients(chosen: &serde_json::Map<String, Value>) -> Vec<(&'static
 fn a_dry_run_says_what_it_may_cost_and_takes_one_request() {
     let server = FaultyServer::start(LEN as u64);
     let url = server.url();
-    let output = tune(&url, &["--dry-run", "--price-per-gb", "0.09"]).output().unwrap();
+    let mut command = tune(&url, &["--dry-run"]);
+    let output = command.env("FOREREAD_PRICE_PER_GB", "0.09").output().unwrap();
     let (said, errors) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success() && errors.is_empty(), "{output:?}");
     for part in
@@ -160,8 +162,8 @@ fn the_model_of_a_store_is_a_device_of_replays() {
     let folder = TempDir::new_in(scratch()).unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (model, trace) = (path("store.toml"), path("trace.csv"));
-    let args = ["--json", "--price-per-gb", "0.09", "--device-model", &model];
-    let output = tune(&server.url(), &args).output().unwrap();
+    let mut command = tune(&server.url(), &["--json", "--device-model", &model]);
+    let output = command.env("FOREREAD_PRICE_PER_GB", "0.09").output().unwrap();
     let found = one(&output);
     if found["device_model"].is_null() {
         // A machine with much else to do may not have come to the rounds in ten seconds.

@@ -1,9 +1,8 @@
 //! The same reads of two kinds of S3 server: SeaweedFS and rclone.
 
 use std::fs;
-use std::process::Command;
 
-use crate::common::{Need, needs, output};
+use crate::common::{Command, Need, needs, output};
 use crate::images::pattern;
 use crate::objects::nbd::ObjectServer;
 use crate::objects::prefix_mounts::PrefixMount;

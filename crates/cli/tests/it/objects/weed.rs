@@ -8,12 +8,12 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use tempfile::TempDir;
 
-use crate::common::{Need, looks_until, needs, scratch};
+use crate::common::{Command, Need, looks_until, needs, scratch};
 
 /// The server; stopped when the last handle is dropped.
 #[derive(Clone)]

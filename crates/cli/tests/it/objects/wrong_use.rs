@@ -1,7 +1,6 @@
 //! URLs that cannot be read: exit 2, and one line that says why.
 
-use std::process::Command;
-
+use crate::common::Command;
 use crate::faulty_server::{Fault, FaultyServer, bytes};
 use crate::objects::refusals::refused;
 use crate::objects::weed::weed;

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::common::{Need, needs};
+use crate::common::{Command, Need, needs};
 use crate::record::recorded::{UNPRIVILEGED, file, folder_of_all_users, of, recorded, run};
 use crate::said::{json, refused, stdout};
 

@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
-use crate::common::{Need, needs};
+use crate::common::{Command, Need, needs};
 use crate::record::recorded::{file, is_unseen, of, recorded, run};
 use crate::said::{data, json, stdout};
 

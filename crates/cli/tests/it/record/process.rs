@@ -3,12 +3,12 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tempfile::TempDir;
 
-use crate::common::{Need, is_required, needs, skip};
+use crate::common::{Command, Need, is_required, needs, skip};
 use crate::said::refused;
 
 /// For each offset that it is told, a new thread reads 100 bytes there, and a new process 50.

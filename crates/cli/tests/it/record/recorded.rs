@@ -7,11 +7,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use tempfile::TempDir;
 
-use crate::common::{copy_program, is_required, skip};
+use crate::common::{Command, copy_program, is_required, skip};
 
 /// Runs the command behind it as a user without privileges.
 pub(crate) const UNPRIVILEGED: [&str; 4] =

@@ -3,12 +3,12 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::common::{Need, needs};
+use crate::common::{Command, Need, needs};
 use crate::record::recorded::{
     UNPRIVILEGED, file, folder_of_all_users, is_unseen, of, recorded, run,
 };

@@ -187,8 +187,8 @@ fn help_has_every_flag_and_the_exit_codes() {
     for (verb, flags) in [
         (
             "serve",
-            "--unix --port --bind --read-only --export --memory --max-window --policy \
-             --dirty-limit --dirty-age --scheduler --set --delay --connections --requests --run \
+            "--unix --port --read-only --export --memory --max-window --policy \
+             --dirty-age --set --delay --connections --requests --run \
              --pid-file --metrics --remember --no-remember --exit-timeout 10809 0600 $uri SIGTERM",
         ),
         ("stats", "--json SOCKET up_s"),

@@ -139,13 +139,13 @@ impl Run {
     fn flags(&mut self) -> Vec<String> {
         let memory = ["1M", "2M", "8M"][self.random.index(3)];
         let age = ["1ms", "20ms", "3600s"][self.random.index(3)];
-        let scheduler = ["deadline", "noop"][self.random.index(2)];
-        let mut flags = vec!["--memory", memory, "--dirty-age", age, "--scheduler", scheduler];
+        let scheduler = ["scheduler=deadline", "scheduler=noop"][self.random.index(2)];
+        let mut flags = vec!["--memory", memory, "--dirty-age", age, "--set", scheduler];
         if self.random.below(4) == 0 && self.overlaid.is_none() {
             flags.extend(["--delay", "latency=300us,parallel=2"]);
         }
         if self.random.below(3) == 0 {
-            flags.extend(["--dirty-limit", "64K"]);
+            flags.extend(["--set", "dirty_limit=65536"]);
         }
         flags.into_iter().map(str::to_owned).collect()
     }

@@ -3,9 +3,9 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use crate::common::{is_required, skip};
+use crate::common::{Command, is_required, skip};
 use crate::serve::server::{Place, Server, bytes, printed};
 
 /// A Python that has libnbd, or a word that there is none.

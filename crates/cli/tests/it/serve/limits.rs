@@ -7,14 +7,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
 
 use foreread_serve::client::Client;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::common::{Need, needs};
+use crate::common::{Command, Need, needs};
 use crate::serve::server::{Place, Server, bytes, printed};
 
 /// Lowers a limit of the server, as its own user.

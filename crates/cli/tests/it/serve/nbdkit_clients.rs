@@ -1,9 +1,8 @@
 //! nbdinfo and nbdcopy, libnbd's own tools.
 
 use std::fs;
-use std::process::Command;
 
-use crate::common::{Need, needs};
+use crate::common::{Command, Need, needs};
 use crate::serve::server::{Place, bytes, printed, refused};
 
 fn nbdinfo(args: &[&str], uri: &str) -> Command {

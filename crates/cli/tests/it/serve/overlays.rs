@@ -3,13 +3,13 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Child;
 
 use foreread_serve::client::Session;
 use rustix::io::Errno;
 
 use crate::bucket_server::{BUCKET, BucketServer};
-use crate::common::{Need, looks_until, needs, output};
+use crate::common::{Command, Need, looks_until, needs, output};
 use crate::mounted::FileSystem;
 use crate::serve::server::{Place, Server, bytes, foreread, printed};
 

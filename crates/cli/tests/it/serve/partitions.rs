@@ -7,9 +7,9 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use crate::common::{Need, needs};
+use crate::common::{Command, Need, needs};
 use crate::serve::overlays::Overlaid;
 use crate::serve::server::{Place, bytes, foreread, printed};
 

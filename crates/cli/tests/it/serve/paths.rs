@@ -4,11 +4,10 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::Command;
 
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
-use crate::common::{Need, needs, skip};
+use crate::common::{Command, Need, needs, skip};
 use crate::serve::server::{Place, foreread};
 
 /// Exit code 2, one line on stderr that contains `hint`; `path` is the same file as before.

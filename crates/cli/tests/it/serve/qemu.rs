@@ -1,9 +1,8 @@
 //! qemu-img and qemu-io, over qemu's own NBD driver.
 
 use std::fs;
-use std::process::Command;
 
-use crate::common::{Need, needs};
+use crate::common::{Command, Need, needs};
 use crate::serve::server::{Place, bytes, printed, refused};
 
 fn qemu_img(args: &[&str]) -> Command {

@@ -7,13 +7,13 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Output, Stdio};
 
 use foreread_serve::client::{Client, Session};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::common::scratch;
+use crate::common::{Command, scratch};
 
 /// A server that is ready.
 pub(crate) struct Server {

@@ -6,13 +6,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{Need, needs, output};
+use crate::common::{Command, Need, needs, output};
 use crate::mounted::{FileSystem, text};
 use crate::serve::server::{Place, Server};
 

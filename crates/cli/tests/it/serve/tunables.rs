@@ -181,10 +181,10 @@ fn what_makes_no_sense_is_refused_and_says_what_does() {
     let server = place.serve(&file, &[]);
     for (setting, hint) in [
         ("fifobatch=1", "no tunable 'fifobatch'; there are "),
-        ("fifo_batch=-1", "fifo_batch=-1: wants a number"),
+        ("fifo_batch=-1", "fifo_batch=-1: must be a number"),
         ("scheduler=cfq", "noop or deadline"),
         ("policy=linux-2.4", "linux-6"),
-        ("dirty_limit=", "dirty_limit=: wants "),
+        ("dirty_limit=", "dirty_limit=: must be "),
         ("=", "no tunable ''"),
     ] {
         let line = refused(server.asked("set", &[setting]));

@@ -3,9 +3,8 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::process::Command;
 
-use crate::common::{Need, needs};
+use crate::common::{Command, Need, needs};
 use crate::serve::server::{Place, foreread, printed};
 
 /// Exit code 2, nothing on stdout, one line on stderr that contains `hint`.
@@ -27,17 +26,16 @@ fn wrong_flags_are_one_line_that_says_what_is_right() {
     let sock = sock.to_str().unwrap();
     for (flags, hint) in [
         (&[][..], "--unix PATH, --port N, or a command with --run"),
-        (&["--bind", "127.0.0.1", "--unix", sock], "--port"),
         (&["--port", "65536"], "65536"),
-        (&["--port", "0", "--bind", "everywhere"], "everywhere"),
+        (&["--port", "everywhere:0"], "everywhere"),
         (&["--unix", sock, "--memory", "1"], "1 MiB"),
         (&["--unix", sock, "--memory", "64MB"], "64M"),
         (&["--unix", sock, "--dirty-age", "5"], "5s"),
         (&["--unix", sock, "--delay", "often"], "latency=4ms"),
-        (&["--unix", sock, "--scheduler", "cfq"], "deadline, noop"),
+        (&["--unix", sock, "--set", "scheduler=cfq"], "wants noop or deadline"),
         (&["--unix", sock, "--policy", "linux-2.4"], "linux-6"),
         (&["--unix", sock, "--set", "fifo_batch"], "NAME=VALUE"),
-        (&["--unix", sock, "--set", "fifo_batch=many"], "fifo_batch=many: wants a number"),
+        (&["--unix", sock, "--set", "fifo_batch=many"], "fifo_batch=many: must be a number"),
         (&["--unix", sock, "--set", "fifobatch=1"], "no tunable 'fifobatch'; there are "),
         (&["--unix", sock, "--connections", "0"], "1..=65536"),
         (&["--unix", sock, "--requests", "0"], "1..=4096"),

@@ -4,6 +4,7 @@
 //! Out:   reports, settings as before, rules that come and go.
 //! Never: a device that is not ours; a claim about speed.
 
+use crate::common::Command;
 use crate::machine;
 
 use crate::said;
@@ -15,7 +16,7 @@ mod mounts;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 
 use machine::{Loop, Need, done, looks_until, needs, skip};
 use serde_json::Value;

@@ -192,14 +192,14 @@ fn rule_2002_is_a_one_way_elevator() {
 fn what_makes_no_sense_is_refused_with_what_does() {
     let mut bench = bench("4.x");
     for (name, value, hint) in [
-        ("rule", "5.x", "rule=5.x: wants 2002, 4.x or mq"),
-        ("fifo_batch", "-1", "fifo_batch=-1: wants a number from 0 to 4294967295"),
+        ("rule", "5.x", "rule=5.x: must be 2002, 4.x or mq"),
+        ("fifo_batch", "-1", "fifo_batch=-1: must be a number from 0 to 4294967295"),
         (
             "writes_in_flight",
             "many",
-            "writes_in_flight=many: wants a number from 0 to 4294967295, or learn",
+            "writes_in_flight=many: must be a number from 0 to 4294967295, or learn",
         ),
-        ("read_expire", "soon", "read_expire=soon: wants milliseconds, 0 or more"),
+        ("read_expire", "soon", "read_expire=soon: must be a time in milliseconds, 0 or more"),
         ("writes_starved", "1.5", "negative ones prefer writes"),
         ("front_merges", "yes", "on or off"),
         (

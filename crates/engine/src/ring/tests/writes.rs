@@ -160,3 +160,28 @@ fn a_volatile_device_is_read_and_written_by_threads() {
     }
     assert_eq!(device.sectors_written(), 16);
 }
+
+/// With io_uring, threads make the durable ones, and ring a bell for the sleeper.
+#[test]
+fn durable_writes_beside_others_in_a_full_ring_all_complete() {
+    let bench = Bench::with(&options(), 0);
+    for (mut ring, byte) in bench.rings("durable_writes_beside_others").into_iter().zip(60..) {
+        bench.set(1, byte);
+        for (durable_of, pages) in [(1, 5), (2, 40), (3, 40)] {
+            let mut tag = 0;
+            while ring.has_room() {
+                let place = (tag % pages * PAGE as u64, PAGE as u64);
+                let (backend, frames) = (Arc::clone(&bench.backend), [Frame(1)].into_iter());
+                ring.write(tag, backend, place, tag % durable_of == 0, frames);
+                tag += 1;
+            }
+            ring.wake();
+            let mut seen: Vec<u64> = (0..tag).map(|_| next(&mut ring).tag).collect();
+            seen.sort_unstable();
+            assert!(seen.into_iter().eq(0..254), "{:?}", ring.kind());
+            assert_eq!((ring.completion(), ring.in_flight()), (None, 0));
+            let written = usize::try_from(pages).unwrap() * PAGE;
+            assert!(bench.content()[..written].iter().all(|&now| now == byte));
+        }
+    }
+}

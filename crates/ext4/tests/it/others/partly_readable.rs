@@ -8,11 +8,10 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use foreread_ext4::{Error, Ext4, Journal};
 
-use crate::common::output;
+use crate::common::{Command, output};
 use crate::images::{can_make, folder, make};
 
 const ENCRYPTED: u32 = 0x800;

@@ -205,8 +205,17 @@ impl HostileServer {
         self.shared.is_hostile.store(true, Ordering::SeqCst);
     }
 
+    pub(super) fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
     pub(super) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/object", self.port)
+        self.endpoint() + "/object"
+    }
+
+    /// Number of requests since it is hostile.
+    pub(super) fn requests(&self) -> u64 {
+        self.shared.requests.load(Ordering::SeqCst)
     }
 }
 

@@ -158,9 +158,9 @@ impl Oracle {
 
     /// Another server has opened the file, and finds these sectors; `base` has those of the base.
     ///
-    /// A sector that it finds as the base has it may still be what the server before had written
-    /// and not saved, until a flush is answered: a save that a cut tears may complete the copy of
-    /// the bits that was torn then.
+    /// Until it has repaired the bits ([`Self::open`]), a sector that it finds as the base has it
+    /// may still become what the server before had written and not saved: a repair that a cut
+    /// tears may complete the copy of the bits that was torn before.
     pub(super) fn restart(
         &mut self,
         found: impl Iterator<Item = u32>,
@@ -177,6 +177,15 @@ impl Oracle {
         }
         for sector in self.sectors.iter_mut().filter(|it| it.versions == [SteppedFile::TORN]) {
             (sector.defined_from, sector.is_exact) = (1, false);
+        }
+    }
+
+    /// The server has repaired the bits: whatever it found is what the disk holds from now on.
+    pub(super) fn open(&mut self, base: impl Fn(usize) -> u32) {
+        for (at, sector) in self.sectors.iter_mut().enumerate() {
+            if sector.versions.last() == Some(&base(at)) {
+                *sector = SectorVersions::new(base(at));
+            }
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::overlay::format::{BLOCK, BLOCK_BYTES, BitsPage, OverlayLayout, PAGE_W
 use crate::overlay::losses::LossyFile;
 use crate::overlay::turns;
 
-/// What all clients share.
+/// State shared by all clients.
 pub(super) struct SimWorld {
     file: SteppedFile,
     pub(super) oracle: Oracle,
@@ -109,6 +109,11 @@ impl SimWorld {
     pub(super) fn begin_life(&mut self, map: Arc<BlockMap>) {
         (self.map, self.left) = (Some(map), 50 + self.rng.below(1200));
         self.seen = (0, 0, 0);
+    }
+
+    /// A server is about to take its first request.
+    pub(super) fn open(&mut self) {
+        self.oracle.open(base_stamp);
     }
 
     /// The server is gone, with all that it had in memory; another one opens the file.
@@ -255,7 +260,7 @@ impl BitsFile for SimFile {
             match world.wrong {
                 Wrong::BitsFirst => !is_of_bits,
                 Wrong::BothCopies => is_of_bits,
-                Wrong::Nothing | Wrong::Device(_) | Wrong::DeafToLosses => false,
+                Wrong::Nothing | Wrong::Device(_) | Wrong::DeafToLosses | Wrong::NoRepair => false,
             }
         };
         if is_skipped { Ok(()) } else { self.call(|world| world.file.begin_flush()).map(drop) }

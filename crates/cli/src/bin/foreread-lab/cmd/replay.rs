@@ -148,7 +148,7 @@ impl AllReplays {
         out.notes(if plan.json { &of_json } else { &self.notes })
     }
 
-    /// Notes on options that have another effect than one may expect.
+    /// Returns notes on options with a surprising effect.
     fn notes_of_options(&self, plan: &SimulatedPlan, means: &[ReplayComparisonRow]) -> Vec<String> {
         let longest = longest_interval(self.series.iter().flatten());
         let mut notes = Vec::from_iter(plan.series.note(longest));

@@ -12,7 +12,7 @@ use foreread_ext4::{Error, FileKind};
 
 use foreread_cli::args::help::CODES_AND_UNITS;
 use foreread_cli::args::max_window::{MaxWindow, max_window};
-use foreread_cli::image::ImageTarget;
+use foreread_cli::image::{ImageArgs, ImageTarget};
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::store;
 
@@ -30,7 +30,7 @@ use foreread_cli::store;
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct CatArgs {
     #[command(flatten)]
-    target: ImageTarget,
+    target: ImageArgs,
 
     /// Paths in the image, from its root
     path: Vec<OsString>,
@@ -55,18 +55,19 @@ Examples:
 const PIECE: usize = 1 << 20;
 
 pub(crate) fn run(args: &CatArgs, out: &mut Printer) -> Result<(), Failure> {
+    let target = args.target.resolve();
     if args.path.is_empty() {
-        args.target.refuse_image_range()?;
-        return match args.target.url() {
-            Some(url) => cat_object(args, url, out),
+        target.refuse_image_range()?;
+        return match target.url() {
+            Some(url) => cat_object(&target, url, args.max_window, out),
             None => Err(Failure::WrongUse(format!(
                 "{}: give the <PATH> of a file in the image; see 'foreread cat --help'",
-                args.target.target.display()
+                target.target.display()
             ))),
         };
     }
-    let fs = args.target.open(args.max_window)?;
-    let says = |path: &OsString, error: &Error| args.target.says_at(path.as_bytes(), error);
+    let fs = target.open(args.max_window)?;
+    let says = |path: &OsString, error: &Error| target.says_at(path.as_bytes(), error);
     let mut files = Vec::new();
     for path in &args.path {
         let inode = fs.resolve(path.as_bytes()).and_then(|inode| match inode.kind {
@@ -99,12 +100,17 @@ pub(crate) fn run(args: &CatArgs, out: &mut Printer) -> Result<(), Failure> {
 }
 
 /// Prints an object of a store.
-fn cat_object(args: &CatArgs, url: &str, out: &mut Printer) -> Result<(), Failure> {
-    let window = args.max_window.unwrap_or(MaxWindow::Auto);
+fn cat_object(
+    target: &ImageTarget,
+    url: &str,
+    window: Option<MaxWindow>,
+    out: &mut Printer,
+) -> Result<(), Failure> {
+    let window = window.unwrap_or(MaxWindow::Auto);
     let engine = window.give(Engine::builder().memory(OBJECT_MEMORY)).build();
     let engine = engine.map_err(|error| Failure::WrongUse(error.to_string()))?;
     let options = OpenOptions::new();
-    let file = store::open(&engine, &args.target.target, &options, &args.target.store)?;
+    let file = store::open(&engine, &target.target, &options, target.store)?;
     let stream = file.stream();
     let mut piece = vec![0; PIECE];
     let mut offset = 0;

@@ -5,22 +5,23 @@
 mod args;
 mod bars;
 mod html;
+mod plan;
 mod report;
 mod scenes;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use foreread::Engine;
+use foreread::{Engine, Policy};
 use foreread_core::units::ByteCount;
 use foreread_files::CommandInput;
-use foreread_files::scratch::temporary_directory;
 use indicatif::ProgressBar;
 
 pub(crate) use self::args::DemoArgs;
+use self::args::SMALLEST;
+use self::plan::{DemoPlan, DemoTarget, MEMORY};
 use self::scenes::SceneFigures;
-use foreread_cli::args::max_window::MaxWindow;
 use foreread_cli::html_file::HtmlFile;
 use foreread_cli::measure::figures::BenchRow;
 use foreread_cli::measure::method::AccessMethod;
@@ -33,13 +34,17 @@ use foreread_cli::output::{Failure, Printer};
 use foreread_cli::output_file::CommandOutputs;
 use foreread_cli::progress::progress;
 
-pub(crate) fn run(args: &DemoArgs, out: &mut Printer) -> Result<(), Failure> {
+pub(crate) fn run(args: DemoArgs, out: &mut Printer) -> Result<(), Failure> {
+    compare(&args.plan()?, out)
+}
+
+fn compare(plan: &DemoPlan, out: &mut Printer) -> Result<(), Failure> {
     // Checks the engine's settings before anything is written.
-    let engine = Engine::builder().memory(args.memory.0).build();
+    let engine = Engine::builder().memory(MEMORY).build();
     drop(engine.map_err(|error| Failure::WrongUse(error.to_string()))?);
-    let target = match &args.target {
-        Some(path) => existing(path)?,
-        None => scratch(args)?,
+    let target = match &plan.target {
+        DemoTarget::Existing(path) => existing(path)?,
+        DemoTarget::Scratch { directory, size } => scratch(directory, *size)?,
     };
     let mut notes = Vec::new();
     if let Some(why) = target.buffered {
@@ -53,49 +58,44 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Printer) -> Result<(), Failure> {
              another process uses them): cold reads are not cold"
         ));
     }
-    let input = args.target.as_deref().map(|path| CommandInput { name: "the file", path });
+    let input = plan.target.existing().map(|path| CommandInput { name: "the file", path });
     let mut outputs = CommandOutputs::beside(input.as_slice());
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
-    let scenes = scenes::scenes(args);
-    let steps = scenes::steps(&scenes, args.runs);
-    let of_plain = PLAIN.len() as u64 * u64::from(args.runs) * AccessMethod::ALL.len() as u64;
+    let page = HtmlFile::prepare(plan.html.as_deref(), plan.is_json, &mut outputs)?;
+    let scenes = scenes::scenes(plan.delay);
+    let steps = scenes::steps(&scenes, plan.runs);
+    let of_plain = PLAIN.len() as u64 * u64::from(plan.runs) * AccessMethod::ALL.len() as u64;
     let bar = progress(steps + of_plain);
     let failed = |error: io::Error| Failure::WrongUse(format!("{}: {error}", target.name));
     target.read_once().map_err(failed)?;
     // The slow devices first: they do not mind that the disk is still busy with the scratch file.
-    let measured = scenes.into_iter().map(|scene| scene.measure(&target, args, &bar));
+    let measured = scenes.into_iter().map(|scene| scene.measure(&target, plan.runs, &bar));
     let scenes = measured.collect::<Result<Vec<_>, _>>()?;
-    let plain = plain(&target, args, &bar)?;
+    let plain = plain(&target, plan.runs, &bar)?;
     bar.finish_and_clear();
     let page = page.map(|file| (file, html::page(&scenes, &plain)));
-    if args.json {
+    if plan.is_json {
         let skipped = scenes.iter().filter_map(|it| {
             it.skipped.as_ref().map(|why| format!("{}: the kernel is skipped: {why}", it.scene.key))
         });
         notes.extend(skipped);
         out.json("demo", scenes.into_iter().flat_map(SceneFigures::rows).chain(plain))?;
     } else {
-        report::print(out, &target, args, &scenes, &plain)?;
+        report::print(out, &target, plan.runs, &scenes, &plain)?;
     }
     out.notes(&notes)?;
     page.map_or(Ok(()), |(file, page)| file.write(page))
 }
 
 /// The target as it is, by all access methods.
-fn plain(
-    target: &BenchTarget,
-    args: &DemoArgs,
-    bar: &ProgressBar,
-) -> Result<Vec<BenchRow>, Failure> {
-    let window = args.max_window.map(MaxWindow::Size);
-    let testbed = Testbed::new(target, None, args.policy, window, args.memory.0)
+fn plain(target: &BenchTarget, runs: u32, bar: &ProgressBar) -> Result<Vec<BenchRow>, Failure> {
+    let testbed = Testbed::new(target, None, Policy::default(), None, MEMORY)
         .map_err(|error| Failure::WrongUse(error.to_string()))?;
     let mut rows = Vec::new();
     for pattern in PLAIN {
         bar.set_message(format!("as it is: {}", report::name(pattern)));
         let rounds = Rounds {
             methods: &AccessMethod::ALL,
-            runs: args.runs,
+            runs,
             // A first run that does not count: on a virtual machine the first touch of memory is
             // slow, for the kernel's page cache as for ours.
             warm_ups: u32::from(pattern == AccessPattern::Seq4k),
@@ -140,22 +140,12 @@ fn existing(path: &Path) -> Result<BenchTarget, Failure> {
     Ok(target)
 }
 
-fn scratch(args: &DemoArgs) -> Result<BenchTarget, Failure> {
-    if args.size < SMALLEST {
-        return Err(Failure::WrongUse(format!("--size {}: give at least 16M", args.size)));
-    }
-    let directory = args.dir.clone().map_or_else(default_directory, Ok)?;
-    let len = args.size.0 >> 20 << 20;
+fn scratch(directory: &Path, size: ByteCount) -> Result<BenchTarget, Failure> {
+    let len = size.0 >> 20 << 20;
     let bar = progress(len).with_message("writing the scratch file");
-    let target = BenchTarget::scratch(&directory, len, |written| bar.set_position(written))?;
+    let target = BenchTarget::scratch(directory, len, |written| bar.set_position(written))?;
     bar.finish_and_clear();
     Ok(target)
-}
-
-/// Not /tmp, which is memory on many machines.
-fn default_directory() -> Result<PathBuf, Failure> {
-    temporary_directory("/var/tmp")
-        .map_err(|error| Failure::WrongUse(format!("{error}, or give --dir")))
 }
 
 const PLAIN: [AccessPattern; 4] =
@@ -163,9 +153,6 @@ const PLAIN: [AccessPattern; 4] =
 
 /// Of a run on the target as it is.
 const PLAIN_TIME: Duration = Duration::from_millis(300);
-
-/// Less is read before a clock has ticked often enough.
-const SMALLEST: ByteCount = ByteCount(16 << 20);
 
 /// Larger than the processor's caches, smaller than the cache's default bound. A small bound makes
 /// it smaller.

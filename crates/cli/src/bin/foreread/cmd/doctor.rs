@@ -6,10 +6,10 @@
 
 mod args;
 mod fleet;
-mod fleet_html;
 mod html;
 mod json;
 mod mounts;
+mod plan;
 mod prometheus;
 mod report;
 mod selection;
@@ -19,7 +19,6 @@ mod store;
 use std::path::Path;
 
 use foreread_files::ResultFile;
-use foreread_files::scratch::temporary_directory;
 use foreread_tune::capture;
 use foreread_tune::doctor::write_cost::{self, WriteCost};
 use foreread_tune::doctor::{Examination, ExaminationInput, RememberedWindow, examine};
@@ -28,37 +27,34 @@ use foreread_tune::setting::READ_AHEAD_KB;
 use foreread_tune::sysfs::SystemRoot;
 
 pub(crate) use self::args::DoctorArgs;
-use self::args::DoctorCommand;
+use self::plan::{DoctorPlan, FindingsForm, SystemPlan};
 use self::selection::{Selection, SystemCopy};
-#[cfg(feature = "objects")]
-use self::store::run as examine_stores;
 use foreread_cli::clock::clock;
 use foreread_cli::html_file::HtmlFile;
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::output_file::CommandOutputs;
 use foreread_cli::progress::spinner;
-#[cfg(not(feature = "objects"))]
-use foreread_cli::store::StoreArgs;
-use foreread_cli::store::url_of as store_url;
 
-pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
-    if let Some(DoctorCommand::Merge(merge)) = &args.what {
-        return fleet::run(merge, out);
+pub(crate) fn run(args: DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
+    match args.plan()? {
+        DoctorPlan::System(plan) => examine_system(&plan, out),
+        #[cfg(feature = "objects")]
+        DoctorPlan::Stores { urls, form } => store::examine_stores(&urls, form, out),
+        DoctorPlan::Capture { root, file } => record(&SystemCopy::open(&root)?.sys, &file),
+        DoctorPlan::Merge(plan) => fleet::merge(&plan, out),
     }
-    if has_urls(args)? {
-        return examine_stores(args, out);
-    }
-    let copy = SystemCopy::open(&args.root)?;
+}
+
+fn examine_system(plan: &SystemPlan, out: &mut Printer) -> Result<(), Failure> {
+    let copy = SystemCopy::open(&plan.root)?;
     let sys = &copy.sys;
-    if let Some(file) = &args.capture {
-        return record(sys, file);
-    }
+    let is_json = plan.form == FindingsForm::Json;
     let mut outputs = CommandOutputs::beside(&[]);
-    let textfile = args.prometheus.as_deref();
+    let textfile = plan.prometheus.as_deref();
     let textfile = textfile.map(|path| prometheus::created(path, &mut outputs)).transpose()?;
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
-    let selection = Selection::of(sys, &args.devices)?;
-    let measured = if args.measure { Some(measure(args.scratch.as_deref())?) } else { None };
+    let page = HtmlFile::prepare(plan.html.as_deref(), is_json, &mut outputs)?;
+    let selection = Selection::of(sys, &plan.targets)?;
+    let measured = plan.measure_in.as_deref().map(measure).transpose()?;
     let remembered = remembered(sys);
     let facts = ExaminationInput {
         remembered: &remembered,
@@ -71,44 +67,23 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
         prometheus::write(file, &examination)?;
     }
     let page = page.map(|file| (file, html::page(&examination)));
-    if args.json {
-        out.json_beside("doctor", &examination.findings, &json::beside(&examination)?)?;
-        let figures = measured.as_ref().map(report::measured_in_one_line);
-        out.notes(&Vec::from_iter(figures))?;
-    } else if args.check {
-        report::check(out, &examination.findings)?;
-    } else {
-        report::print(out, &examination, measured.as_ref(), args.stacks)?;
+    match plan.form {
+        FindingsForm::Json => {
+            out.json_beside("doctor", &examination.findings, &json::beside(&examination)?)?;
+            let figures = measured.as_ref().map(report::measured_in_one_line);
+            out.notes(&Vec::from_iter(figures))?;
+        }
+        FindingsForm::Lines => report::check(out, &examination.findings)?,
+        FindingsForm::Report => report::print(out, &examination, measured.as_ref(), false)?,
+        FindingsForm::ReportWithStacks => {
+            report::print(out, &examination, measured.as_ref(), true)?;
+        }
     }
     notes_of_skipped(&examination, &selection, out)?;
     if let Some((file, page)) = page {
         file.write(page)?;
     }
     report::exit(&examination.findings)
-}
-
-/// Returns true if the targets are URLs of objects, which are examined by requests.
-fn has_urls(args: &DoctorArgs) -> Result<bool, Failure> {
-    let is_url = |target: &String| store_url(Path::new(target)).is_some();
-    let urls = args.devices.iter().filter(|target| is_url(target)).count();
-    if urls == 0 {
-        return Ok(false);
-    }
-    let wrong = |line: &str| Err(Failure::WrongUse(line.to_owned()));
-    if urls < args.devices.len() {
-        return wrong("name objects of stores, or devices and mounts, but not both at once");
-    }
-    let has_file = args.prometheus.is_some() || args.html.is_some();
-    if args.stacks || args.measure || has_file || args.root != Path::new("/") {
-        let flags = "--stacks, --measure, --prometheus, --html and --root";
-        return Err(Failure::WrongUse(format!("{flags} are for devices and mounts")));
-    }
-    Ok(true)
-}
-
-#[cfg(not(feature = "objects"))]
-fn examine_stores(_: &DoctorArgs, _: &mut Printer) -> Result<(), Failure> {
-    match StoreArgs::default().client()? {}
 }
 
 /// Returns notes on skipped devices, if devices were named: otherwise every empty slot would be
@@ -176,13 +151,11 @@ fn applied(applied: remember::Applied) -> Option<RememberedWindow> {
     })
 }
 
-fn measure(scratch: Option<&Path>) -> Result<WriteCost, Failure> {
-    let temporary = || temporary_directory("/tmp").map_err(|error| error.to_string());
-    let scratch = scratch.map_or_else(temporary, |scratch| Ok(scratch.to_owned()));
-    let scratch = scratch.map_err(|why| Failure::WrongUse(format!("--measure: {why}")))?;
+/// Measures the cost of an odd size on a scratch file in `directory`.
+fn measure(directory: &Path) -> Result<WriteCost, Failure> {
     let bar = spinner();
     bar.set_message("writing to two scratch loop devices");
-    let measured = write_cost::measure(&scratch, &clock);
+    let measured = write_cost::measure(directory, &clock);
     bar.finish_and_clear();
     measured.map_err(|error| Failure::WrongUse(format!("--measure: {error}")))
 }

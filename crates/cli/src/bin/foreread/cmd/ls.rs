@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use foreread_cli::args::help::CODES_AND_UNITS;
 use foreread_cli::image::node::{self, ImageNode};
-use foreread_cli::image::{Image, ImageTarget};
+use foreread_cli::image::{Image, ImageArgs};
 use foreread_cli::output::{Failure, Printer};
 #[cfg(feature = "objects")]
 use foreread_cli::store;
@@ -37,7 +37,7 @@ use foreread_cli::store;
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct LsArgs {
     #[command(flatten)]
-    target: ImageTarget,
+    target: ImageArgs,
 
     /// Path in the image, from its root
     #[arg(default_value = "/")]
@@ -77,8 +77,9 @@ struct ListedEntry {
 }
 
 pub(crate) fn run(args: &LsArgs, out: &mut Printer) -> Result<(), Failure> {
+    let target = args.target.resolve();
     #[cfg(feature = "objects")]
-    if let Some(url) = args.target.url().filter(|url| store::is_prefix(url)) {
+    if let Some(url) = target.url().filter(|url| store::is_prefix(url)) {
         if args.path != "/" {
             let (prefix, path) = (url.trim_end_matches('/'), node::text(args.path.as_bytes()));
             let line = format!(
@@ -88,13 +89,13 @@ pub(crate) fn run(args: &LsArgs, out: &mut Printer) -> Result<(), Failure> {
             );
             return Err(Failure::WrongUse(line));
         }
-        args.target.refuse_image_range()?;
-        let client = args.target.store.client()?;
+        target.refuse_image_range()?;
+        let client = target.store.client()?;
         return prefix::list(&client, url, args.recursive, args.json, out);
     }
-    let fs = args.target.open(None)?;
+    let fs = target.open(None)?;
     let path = args.path.as_bytes();
-    let wrong = |error: &Error| Failure::WrongUse(args.target.says_at(path, error));
+    let wrong = |error: &Error| Failure::WrongUse(target.says_at(path, error));
     let mut lines = match fs.resolve(path) {
         Ok(inode) if inode.kind == FileKind::Directory => {
             listed(&fs, &inode, args.recursive).map_err(|error| wrong(&error))?
@@ -118,7 +119,7 @@ pub(crate) fn run(args: &LsArgs, out: &mut Printer) -> Result<(), Failure> {
         None => Ok(()),
         Some((line, error)) => {
             out.flush()?;
-            let first = args.target.says_at(&line.name, error);
+            let first = target.says_at(&line.name, error);
             let count = errors.count();
             let more = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
             Err(Failure::Check(first + &more))

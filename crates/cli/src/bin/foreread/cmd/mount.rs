@@ -4,193 +4,85 @@
 //!
 //! docs/guide/ext4.md describes its read-ahead, docs/guide/objects.md prefixes.
 
+mod args;
 mod control;
+mod plan;
 #[cfg(feature = "objects")]
 mod prefix;
 
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use clap::Args;
-use foreread::lab::Delay;
-use foreread::{Engine, OpenOptions, Policy};
-use foreread_core::sizes::{self, Exact};
+use foreread::{Engine, OpenOptions};
+use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
-use foreread_ext4::Journal;
 use foreread_files::SocketFile;
-use foreread_mount::{
-    ItableReadahead, MountError, MountSettings, PreparedMount, UnmountOutcome, Unmounter,
-};
+use foreread_mount::{MountError, MountSettings, PreparedMount, UnmountOutcome, Unmounter};
 
+pub(crate) use self::args::MountArgs;
 use self::control::Control;
-use crate::args::itable_readahead::{ADAPTIVE, itable_readahead, itable_readahead_text};
-use crate::read_recording::{ReadRecording, ReadRecordingArgs};
-use foreread_cli::args::duration::duration;
-use foreread_cli::args::help::CODES_AND_UNITS;
-use foreread_cli::args::max_window::{MaxWindow, max_window};
-use foreread_cli::args::policy::policies;
-use foreread_cli::device_memory::RememberArgs;
-use foreread_cli::image::ImageTarget;
+use self::plan::{ImageMount, MountPlan, MountSource};
+use crate::args::itable_readahead::itable_readahead_text;
+use crate::read_recording::ReadRecording;
 use foreread_cli::output::{Failure, refusal};
 use foreread_cli::output_file::CommandOutputs;
 use foreread_cli::signals::on_signals;
 use foreread_cli::store;
 
-/// Mount an ext4 image or a bucket prefix read-only, through foreread's cache and read-ahead
-///
-/// foreread parses the ext4 image itself and reads it through its own cache instead of the kernel's
-/// ext4. The kernel caches names, attributes and pages of the mount as of any other. If fusermount3
-/// is installed, root is only needed if TARGET is not readable otherwise.
-///
-/// The command stays in the foreground and prints one line on stderr when DIR is ready. It exits
-/// when DIR is unmounted (umount, fusermount3 -u). On SIGTERM or Ctrl-C it unmounts DIR itself,
-/// even if the mount was moved. While files are open, the mount is only detached from DIR, and the
-/// command exits when the last file is closed, or on another Ctrl-C or SIGTERM. If another mount
-/// covers this one, the other mount is not touched: the command exits with 1 and leaves its mount
-/// without a server. Reads of damaged parts of the image fail with EIO, and one line on stderr
-/// names them.
-///
-/// If TARGET is the URL of a bucket or ends with /, its objects are mounted as files, and the parts
-/// of their keys between slashes as directories. A directory is listed on first use. Reads of a
-/// file whose object was replaced after open fail with ESTALE. Keys that are no valid file names
-/// are left out, with a line on stderr; a name that is both an object and a directory is shown as
-/// the directory (docs/guide/objects.md).
-#[derive(Debug, Args)]
-#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct MountArgs {
-    #[command(flatten)]
-    target: ImageTarget,
-
-    /// Directory to mount on
-    dir: PathBuf,
-
-    /// Inode-table blocks to read ahead for one inode: adaptive learns from use; or a power of two,
-    /// like ext4's inode_readahead_blks (32 by default); 0 is off
-    #[arg(long, value_name = "N|adaptive", default_value = ADAPTIVE, value_parser = itable_readahead)]
-    inode_readahead_blks: ItableReadahead,
-
-    /// Allow other users access, subject to modes, owners and ACLs in the image
-    ///
-    /// Unprivileged users need user_allow_other in /etc/fuse.conf.
-    #[arg(long)]
-    allow_other: bool,
-
-    /// Listen for `foreread stats` and `foreread set` on a Unix socket, accessible only to its
-    /// owner
-    ///
-    /// inode_readahead_blks is one of the tunables. NBD clients may read TARGET through the same
-    /// socket. A stale socket file is replaced; if PATH is any other file, or a socket with a
-    /// listener, the command is refused.
-    #[arg(long, value_name = "PATH")]
-    control: Option<PathBuf>,
-
-    /// Memory limit of the cache: pages and their metadata
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
-    memory: ByteCount,
-
-    /// Allocate all cache memory at startup instead of lazily
-    ///
-    /// Reads then never wait for memory to be allocated. If the system is short of memory, it may
-    /// kill the process instead of failing the allocation.
-    #[arg(long)]
-    prefault: bool,
-
-    /// Largest read-ahead window of files, or auto: learnt from the device [default: auto if TARGET
-    /// is a URL, else the kernel's window for this device, at least 128K]
-    #[arg(long, value_name = "SIZE", value_parser = max_window)]
-    max_window: Option<MaxWindow>,
-
-    /// Read-ahead policy of files
-    #[arg(long, value_name = "POLICY", default_value = Policy::default().name())]
-    #[arg(value_parser = policies())]
-    policy: Policy,
-
-    /// If TARGET is a prefix: time for which a directory listing is cached
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
-    list_lifetime: Duration,
-
-    /// If TARGET is a prefix: memory limit of cached listings, in addition to --memory
-    ///
-    /// A name takes 24 bytes plus its length and that of its ETag, about 80 bytes. Least recently
-    /// used directories are evicted and listed again; a directory that exceeds the limit by itself
-    /// fails with ENOMEM.
-    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = sizes::parse)]
-    list_memory: ByteCount,
-
-    #[command(flatten)]
-    remember: RememberArgs,
-
-    #[command(flatten)]
-    recording: ReadRecordingArgs,
-
-    /// Slow the device down, for tests and demonstrations: latency=4ms,parallel=1,bandwidth=100M
-    #[arg(long, value_name = "DELAY")]
-    delay: Option<Delay>,
+pub(crate) fn run(args: MountArgs) -> Result<(), Failure> {
+    let plan = args.plan()?;
+    match &plan.source {
+        MountSource::Image(image) => mount_image(&plan, image),
+        #[cfg(feature = "objects")]
+        MountSource::Prefix(prefix) => prefix::mount_prefix(&plan, prefix),
+    }
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  foreread mount disk.img /mnt
-  foreread mount /dev/vdb1 /mnt --memory 1G --allow-other
-  foreread mount disk.raw /mnt --partition 2
-  foreread mount s3://bucket/disk.img /mnt
-  foreread mount s3://bucket/photos/ /mnt --list-lifetime 10s
-  foreread mount disk.img /mnt --control /tmp/mnt.sock &
-  foreread set /tmp/mnt.sock inode_readahead_blks=64
-  foreread mount disk.img /mnt --delay latency=1ms,parallel=1 & find /mnt -size 0; umount /mnt
-
-";
-
-pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
-    if args.target.url().is_some() && args.delay.is_some() {
-        let line = "--delay slows down files and devices; a store is slow by itself";
-        return Err(Failure::WrongUse(line.to_owned()));
-    }
+/// Refuses two of the files that this command makes to be one.
+fn reserve(plan: &MountPlan, control: Option<&Path>) -> Result<(), Failure> {
     let mut outputs = CommandOutputs::beside(&[]);
-    for (option, path) in
-        [("--control", args.control.as_deref()), ("--record", args.recording.path())]
-    {
-        path.map_or(Ok(()), |path| outputs.reserve(option, path))?;
-    }
-    #[cfg(feature = "objects")]
-    if let Some(url) = args.target.url().filter(|url| store::is_prefix(url)) {
-        return prefix::run(args, url);
-    }
-    let (engine, image, recording) = opened(args)?;
-    let saver = args.remember.keep(&engine, Some(&image));
+    let paths = [("--control", control), ("--record", plan.recording.path())];
+    let mut given = paths.into_iter().filter_map(|(option, path)| Some((option, path?)));
+    given.try_for_each(|(option, path)| outputs.reserve(option, path))
+}
+
+fn mount_image(plan: &MountPlan, source: &ImageMount) -> Result<(), Failure> {
+    let ImageMount { target, itable, control, .. } = source;
+    reserve(plan, control.as_deref())?;
+    let (engine, image, recording) = opened(plan, source)?;
+    let saver = plan.remember.keep(&engine, Some(&image));
     let saver = saver.map_err(|error| {
         Failure::WrongUse(format!("cannot start a thread: {}", refusal(&error)))
     })?;
     let device = image.clone();
-    let name = args.target.target.display().to_string();
+    let name = target.target.display().to_string();
     let settings = MountSettings {
-        image_range: Some(args.target.image_range(&image)?),
-        journal: if args.target.ignore_journal { Journal::Ignore } else { Journal::Refuse },
+        image_range: Some(target.image_range(&image)?),
+        journal: target.journal,
         name: name.clone(),
-        itable: args.inode_readahead_blks,
+        itable: *itable,
         max_window: kernel_window(&engine),
-        memory: args.memory.0,
-        allow_other: args.allow_other,
+        memory: plan.memory.0,
+        allow_other: plan.allow_other,
         log: Box::new(move |line| say(&format!("{name}: {line}"))),
         ..MountSettings::default()
     };
     let how = match image.direct_io_unavailable() {
         Some(why) => format!("buffered ({why})"),
-        None if args.target.url().is_some() => "by range requests".to_owned(),
+        None if target.url().is_some() => "by range requests".to_owned(),
         None => "direct".to_owned(),
     };
     let ready =
-        PreparedMount::new(image, &args.dir, settings).map_err(|error| refused(args, &error))?;
+        PreparedMount::new(image, &plan.dir, settings).map_err(|error| refused(plan, &error))?;
     // In front of the mount, which would keep the socket's folder waiting for ourselves.
-    let control = args.control.as_deref().map(|path| {
-        Control::start(path, &engine, device, &ready, &args.target.target, args.memory)
-    });
+    let control = control
+        .as_deref()
+        .map(|path| Control::start(path, &engine, device, &ready, &target.target, plan.memory));
     let control = control.transpose()?;
     let stopper = Arc::default();
     let left = LeftBehind { socket: control.as_ref().map(Control::file), recording };
-    let mount = mounted(args, left.clone(), &stopper, || {
+    let mount = mounted(plan, left.clone(), &stopper, || {
         let mount = ready.mount()?;
         let stopper = mount.stopper();
         Ok((mount, stopper))
@@ -198,11 +90,11 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
     say(&format!(
         "mounted {} ({}) on {}; inode_readahead_blks {}, memory {}, \
          {how}, {}",
-        args.target.target.display(),
+        target.target.display(),
         Exact(ByteCount(mount.superblock().size())),
-        args.dir.display(),
-        itable_readahead_text(args.inode_readahead_blks),
-        Exact(args.memory),
+        plan.dir.display(),
+        itable_readahead_text(*itable),
+        Exact(plan.memory),
         engine.io_backend(),
     ));
     let over = mount.run();
@@ -210,15 +102,14 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
     drop(stopper.lock());
     left.recording.finish();
     drop((control, saver));
-    over.map_err(|error| Failure::Check(format!("{}: {error}", args.dir.display())))
+    over.map_err(|error| Failure::Check(format!("{}: {error}", plan.dir.display())))
 }
 
-fn built(args: &MountArgs) -> Result<(Engine, ReadRecording), Failure> {
-    let builder = Engine::builder().memory(args.memory.0).policy(args.policy);
-    let builder = builder.prefault(args.prefault);
-    let window = args.max_window.unwrap_or_else(|| MaxWindow::of_kernel(&args.target.target));
-    let builder = args.remember.give(window.give(builder));
-    let (builder, recording) = args.recording.start(&args.target.target, builder)?;
+/// Builds the engine, and begins the recording of `target`.
+fn built(plan: &MountPlan, target: &Path) -> Result<(Engine, ReadRecording), Failure> {
+    let builder = Engine::builder().memory(plan.memory.0);
+    let builder = plan.window.give(builder.prefault(plan.prefault));
+    let (builder, recording) = plan.recording.start(target, plan.remember.give(builder))?;
     let built = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
     Ok((built, recording))
 }
@@ -228,20 +119,21 @@ fn kernel_window(engine: &Engine) -> u64 {
     engine.max_window().map_or(KERNEL_WINDOW, |bytes| bytes.min(KERNEL_WINDOW))
 }
 
-fn opened(args: &MountArgs) -> Result<(Engine, foreread::File, ReadRecording), Failure> {
-    let target = &args.target.target;
-    let (engine, recording) = built(args)?;
-    let options = args.remember.name(target, OpenOptions::new().delay(args.delay));
-    let image = store::open(&engine, target, &options, &args.target.store)?;
+fn opened(
+    plan: &MountPlan,
+    ImageMount { target: image, delay, .. }: &ImageMount,
+) -> Result<(Engine, foreread::File, ReadRecording), Failure> {
+    let (engine, recording) = built(plan, &image.target)?;
+    let options = plan.remember.name(&image.target, OpenOptions::new().delay(*delay));
+    let image = store::open(&engine, &image.target, &options, image.store)?;
     Ok((engine, image, recording))
 }
 
 /// Adds the image's name and the repair command to an error.
-fn refused(args: &MountArgs, error: &MountError) -> Failure {
-    Failure::WrongUse(if let MountError::Image(error) = error {
-        args.target.says(error)
-    } else {
-        error.to_string()
+fn refused(plan: &MountPlan, error: &MountError) -> Failure {
+    Failure::WrongUse(match (error, &plan.source) {
+        (MountError::Image(error), MountSource::Image(image)) => image.target.says(error),
+        (error, _) => error.to_string(),
     })
 }
 
@@ -259,14 +151,14 @@ struct LeftBehind {
 ///   a signal: ends   | waits until then  | unmounts
 /// ```
 fn mounted<M>(
-    args: &MountArgs,
+    plan: &MountPlan,
     left: LeftBehind,
     stopper: &Arc<Mutex<Option<Unmounter>>>,
     mount: impl FnOnce() -> Result<(M, Unmounter), MountError>,
 ) -> Result<M, Failure> {
     let mut held = stopper.lock().unwrap_or_else(PoisonError::into_inner);
-    stop_on_signals(Arc::clone(stopper), args, left)?;
-    let (mount, unmounter) = mount().map_err(|error| refused(args, &error))?;
+    stop_on_signals(Arc::clone(stopper), &plan.dir, left)?;
+    let (mount, unmounter) = mount().map_err(|error| refused(plan, &error))?;
     *held = Some(unmounter);
     drop(held);
     Ok(mount)
@@ -276,10 +168,10 @@ fn mounted<M>(
 /// exits without waiting.
 fn stop_on_signals(
     stopper: Arc<Mutex<Option<Unmounter>>>,
-    args: &MountArgs,
+    dir: &Path,
     left: LeftBehind,
 ) -> Result<(), Failure> {
-    let dir = args.dir.display().to_string();
+    let dir = dir.display().to_string();
     let leave = move |code| {
         left.recording.finish();
         if let Some(socket) = &left.socket {

@@ -11,6 +11,7 @@ mod command;
 mod container_note;
 mod export_range;
 mod listen_addresses;
+mod plan;
 
 use std::io::{self, Write as _};
 use std::mem::ManuallyDrop;
@@ -18,8 +19,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use foreread::{Engine, OpenError, OpenErrorKind, OpenOptions, Policy};
-use foreread_core::sched::SchedulerKind;
+use foreread::{Engine, OpenError, OpenErrorKind, OpenOptions};
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
 use foreread_files::kept_file::NewFile;
@@ -33,39 +33,29 @@ use self::command::RunningCommand;
 use self::container_note::note_container;
 use self::export_range::{described, export_range};
 use self::listen_addresses::ListenAddresses;
+use self::plan::{ServePlan, ServeSource};
 use crate::control::served::Served;
 use crate::read_recording::ReadRecording;
 use foreread_cli::args::max_window::MaxWindow;
 use foreread_cli::clock::clock;
+use foreread_cli::image::byte_range::RangeChoice;
 use foreread_cli::output::{Failure, cannot};
 use foreread_cli::output_file::CommandOutputs;
 use foreread_cli::signals::on_signal;
-use foreread_cli::store;
 
-pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
-    let is_object = store::url_of(&args.target).is_some();
-    if let Some(overlay) = args.overlay.as_deref().filter(|_| !is_object) {
-        let overlay = overlay.display();
-        let line = format!("--overlay {overlay}: TARGET is no URL; files are written themselves");
-        return Err(Failure::WrongUse(line));
-    }
-    args.read_only |= is_object && args.overlay.is_none();
-    if is_object && args.delay.is_some() {
-        let line = "--delay slows down files and devices; a store is slow by itself";
-        return Err(Failure::WrongUse(line.to_owned()));
-    }
-    serve(&args)
+pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
+    serve(&args.plan()?)
 }
 
-fn serve(args: &ServeArgs) -> Result<(), Failure> {
-    refuse_one_file_twice(args)?;
-    let connections = raise_open_files(args)?;
-    let private = private_folder(args)?;
-    let OpenedTarget { engine, file, overlay, recording, new_file } = opened(args)?;
-    let range = export_range(args, &file, overlay.as_ref())?;
-    let saver = args.remember.keep(&engine, Some(&file)).map_err(cannot("start a thread"))?;
+fn serve(plan: &ServePlan) -> Result<(), Failure> {
+    refuse_one_file_twice(plan)?;
+    let connections = raise_open_files(plan)?;
+    let private = private_folder(plan)?;
+    let OpenedTarget { engine, file, overlay, recording, new_file } = opened(plan)?;
+    let range = export_range(plan, &file, overlay.as_ref())?;
+    let saver = plan.remember.keep(&engine, Some(&file)).map_err(cannot("start a thread"))?;
     // Held until the process ends.
-    let _claim = claim::claimed(args)?;
+    let _claim = claim::claimed(plan)?;
     // Never dropped: dropping the last handle waits for requests in flight, and a device may never
     // complete them.
     let served = ManuallyDrop::new(Served {
@@ -73,45 +63,45 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
         file: file.clone(),
         written: overlay.as_ref().map_or(&file, Overlay::written_file).clone(),
         losses: overlay.as_ref().map(Overlay::losses).cloned(),
-        target: described(args),
+        target: described(plan),
         bytes: range.end - range.start,
-        export: args.export.clone(),
-        read_only: args.read_only,
-        memory: args.memory,
+        export: plan.export.clone(),
+        read_only: plan.read_only,
+        memory: plan.memory,
         started: clock(),
     });
-    for (name, value) in &args.set {
+    for (name, value) in &plan.tunables {
         served.set(name, value).map_err(|why| Failure::WrongUse(format!("--set {why}")))?;
     }
     let export = Export {
-        name: args.export.clone(),
+        name: plan.export.clone(),
         file,
         range,
-        read_only: args.read_only,
+        read_only: plan.read_only,
         description: served.target.clone(),
     };
-    let limits = limits(args, connections);
+    let limits = limits(plan, connections);
     let written = overlay.as_ref().map(Overlay::written);
     let mut server = match overlay {
         Some(overlay) => Server::with_overlay(engine, export, limits, overlay),
         None => Server::new(engine, export, limits),
     };
-    let place = listen(args, private.as_ref(), &mut server)?;
+    let place = listen(plan, private.as_ref(), &mut server)?;
     let stopper = server.stopper();
     let meter = server.counter_reader();
     let control = (Served::clone(&served), meter.clone());
     server.on_control(Box::new(move |text| control.0.answer(text, &control.1)));
-    let metrics = match args.metrics {
+    let metrics = match plan.metrics {
         Some(addr) => Some(serve_metrics(addr, Served::clone(&served), meter)?),
         None => None,
     };
     let stop = stopper.clone();
     on_signal(move || stop.stop()).map_err(cannot("catch signals"))?;
-    let pid_file = pid_file(args)?;
+    let pid_file = pid_file(plan)?;
     new_file.into_iter().for_each(NewFile::keep);
-    ready(&served, &place, args, (metrics.as_ref(), written));
-    let command = args.run.as_deref().map(|line| {
-        RunningCommand::start(line, &place, &args.export, move || stopper.stop())
+    ready(&served, &place, plan, (metrics.as_ref(), written));
+    let command = plan.command.as_deref().map(|line| {
+        RunningCommand::start(line, &place, &plan.export, move || stopper.stop())
             .map_err(cannot("run a shell"))
     });
     let command = command.transpose()?;
@@ -127,38 +117,38 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
     }
 }
 
-/// What clients may have, by the flags.
-fn limits(args: &ServeArgs, connections: usize) -> ServerLimits {
+/// Returns the limits of the server.
+fn limits(plan: &ServePlan, connections: usize) -> ServerLimits {
     ServerLimits {
         connections,
-        requests: args.requests as usize,
-        exit_timeout: args.exit_timeout,
+        requests: plan.requests as usize,
+        exit_timeout: plan.exit_timeout,
         ..ServerLimits::default()
     }
 }
 
 /// Refuses two of the files that this command makes to be one: the trace, which comes last, would
 /// be lost.
-fn refuse_one_file_twice(args: &ServeArgs) -> Result<(), Failure> {
+fn refuse_one_file_twice(plan: &ServePlan) -> Result<(), Failure> {
     let mut outputs = CommandOutputs::beside(&[]);
     let paths = [
-        ("--overlay", args.overlay.as_deref()),
-        ("--unix", args.unix.as_deref()),
-        ("--pid-file", args.pid_file.as_deref()),
-        ("--record", args.recording.path()),
+        ("--overlay", plan.overlay()),
+        ("--unix", plan.unix.as_deref()),
+        ("--pid-file", plan.pid_file.as_deref()),
+        ("--record", plan.recording.path()),
     ];
     let mut given = paths.into_iter().filter_map(|(option, path)| Some((option, path?)));
     given.try_for_each(|(option, path)| outputs.reserve(option, path))
 }
 
 /// The file of --pid-file, if it is wanted.
-fn pid_file(args: &ServeArgs) -> Result<Option<PidFile>, Failure> {
+fn pid_file(plan: &ServePlan) -> Result<Option<PidFile>, Failure> {
     let create = |path: &Path| {
-        let inputs = [CommandInput { name: "TARGET", path: &args.target }];
+        let inputs = [CommandInput { name: "TARGET", path: &plan.target }];
         let refused = |error| Failure::WrongUse(format!("--pid-file {error}"));
         PidFile::create(path, &inputs).map_err(refused)
     };
-    args.pid_file.as_deref().map(create).transpose()
+    plan.pid_file.as_deref().map(create).transpose()
 }
 
 /// Raises the limit of open files to two for each connection, and returns the number of connections
@@ -168,16 +158,16 @@ fn pid_file(args: &ServeArgs) -> Result<Option<PidFile>, Failure> {
 /// # Errors
 ///
 /// If this process may not open the files that it needs without any client.
-fn raise_open_files(args: &ServeArgs) -> Result<usize, Failure> {
-    let listeners = if args.unix.is_some() && args.port.is_some() { 2 } else { 1 };
-    let wanted = 2 * listeners * u64::from(args.connections) + OTHER_FILES;
+fn raise_open_files(plan: &ServePlan) -> Result<usize, Failure> {
+    let listeners = if plan.unix.is_some() && plan.tcp.is_some() { 2 } else { 1 };
+    let wanted = 2 * listeners * u64::from(plan.connections) + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < wanted) {
         let current = Some(limit.maximum.map_or(wanted, |most| most.min(wanted)));
         let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
     }
     let Some(files) = getrlimit(Resource::Nofile).current.filter(|files| *files < wanted) else {
-        return Ok(args.connections as usize);
+        return Ok(plan.connections as usize);
     };
     if files < FILES_MIN {
         return Err(Failure::WrongUse(format!(
@@ -186,7 +176,7 @@ fn raise_open_files(args: &ServeArgs) -> Result<usize, Failure> {
         )));
     }
     let connections = (files.saturating_sub(OTHER_FILES) / (2 * listeners)).max(1);
-    let wanted = args.connections;
+    let wanted = plan.connections;
     let _ = writeln!(
         io::stderr(),
         "foreread: --connections {wanted}: {connections} at most, as this process may open {files} \
@@ -196,13 +186,9 @@ fn raise_open_files(args: &ServeArgs) -> Result<usize, Failure> {
 }
 
 /// Creates a directory for the private socket of --run.
-fn private_folder(args: &ServeArgs) -> Result<Option<PrivateDirectory>, Failure> {
-    if args.unix.is_some() || args.port.is_some() {
+fn private_folder(plan: &ServePlan) -> Result<Option<PrivateDirectory>, Failure> {
+    if plan.unix.is_some() || plan.tcp.is_some() {
         return Ok(None);
-    }
-    if args.run.is_none() {
-        let line = "nowhere to listen; give --unix PATH, --port N, or a command with --run";
-        return Err(Failure::WrongUse(line.to_owned()));
     }
     // Only this user may enter it.
     let folder = PrivateDirectory::new();
@@ -226,49 +212,46 @@ struct OpenedTarget {
     new_file: Option<NewFile>,
 }
 
-fn opened(args: &ServeArgs) -> Result<OpenedTarget, Failure> {
+fn opened(plan: &ServePlan) -> Result<OpenedTarget, Failure> {
     let builder =
-        Engine::builder().memory(args.memory.0).policy(args.policy).dirty_age(args.dirty_age);
-    let builder = builder.prefault(args.prefault);
-    let mut builder = args.remember.give(window(args).give(builder));
-    if let Some(limit) = args.dirty_limit {
-        builder = builder.dirty_limit(limit.0);
-    }
-    let (builder, recording) = args.recording.start(&args.target, builder)?;
+        Engine::builder().memory(plan.memory.0).policy(plan.policy).dirty_age(plan.dirty_age);
+    let builder = builder.prefault(plan.prefault);
+    let builder = plan.remember.give(plan.window.give(builder));
+    let (builder, recording) = plan.recording.start(&plan.target, builder)?;
     let engine = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
-    // Clap accepts only known names.
-    let scheduler =
-        SchedulerKind::for_device(&args.scheduler).expect("clap accepts only deadline and noop");
-    let options = OpenOptions::new().write(!args.read_only).delay(args.delay).scheduler(scheduler);
-    let options = args.remember.name(&args.target, options);
-    if let Some(url) = store::url_of(&args.target) {
-        let opened = args.store.client()?.open_identified(&engine, url, &options);
-        let (file, identity) = opened.map_err(Failure::WrongUse)?;
-        let overlay = args.overlay.as_deref().map(|path| {
-            let overlay = Overlay::open(&engine, file.clone(), &identity, path);
-            overlay.map_err(|error| Failure::WrongUse(format!("--overlay {error}")))
-        });
-        let mut overlay = overlay.transpose()?;
-        let new_file = overlay.as_mut().and_then(Overlay::take_new_file);
-        return Ok(OpenedTarget { engine, file, overlay, recording, new_file });
-    }
-    match engine.open_with(&args.target, &options) {
-        Ok(file) => {
-            if args.offset.is_none() && args.partition.is_none() {
-                note_container(&args.target);
+    let options = OpenOptions::new().write(!plan.read_only);
+    let options = plan.remember.name(&plan.target, options);
+    match &plan.source {
+        ServeSource::Object { store, overlay } => {
+            // The plan is that of a URL, which is text.
+            let url = plan.target.to_str().expect("a URL is text");
+            let opened = store.client()?.open_identified(&engine, url, &options);
+            let (file, identity) = opened.map_err(Failure::WrongUse)?;
+            let overlay = overlay.as_deref().map(|path| {
+                let overlay = Overlay::open(&engine, file.clone(), &identity, path);
+                overlay.map_err(|error| Failure::WrongUse(format!("--overlay {error}")))
+            });
+            let mut overlay = overlay.transpose()?;
+            let new_file = overlay.as_mut().and_then(Overlay::take_new_file);
+            Ok(OpenedTarget { engine, file, overlay, recording, new_file })
+        }
+        ServeSource::File { delay } => {
+            let opened = engine.open_with(&plan.target, &options.delay(*delay));
+            let file = opened.map_err(|error| not_opened(&engine, plan, &error))?;
+            if plan.range == RangeChoice::Whole {
+                note_container(&plan.target);
             }
             Ok(OpenedTarget { engine, file, overlay: None, recording, new_file: None })
         }
-        Err(error) => Err(not_opened(&engine, args, &error)),
     }
 }
 
 /// Returns the engine's error, with alternatives if only writing is refused.
-fn not_opened(engine: &Engine, args: &ServeArgs, error: &OpenError) -> Failure {
+fn not_opened(engine: &Engine, plan: &ServePlan, error: &OpenError) -> Failure {
     let line = error.to_string();
     // The file is writable, but no thread could be created.
     let has_no_thread = matches!(&error.kind, OpenErrorKind::Io { source, .. } if source.kind() == io::ErrorKind::WouldBlock);
-    if has_no_thread || args.read_only || engine.open(&args.target).is_err() {
+    if has_no_thread || plan.read_only || engine.open(&plan.target).is_err() {
         return Failure::WrongUse(line);
     }
     // Replaces advice for programs by flags.
@@ -277,32 +260,20 @@ fn not_opened(engine: &Engine, args: &ServeArgs, error: &OpenError) -> Failure {
     Failure::WrongUse(format!("{line}, or serve it with --read-only"))
 }
 
-/// Policies that do not learn use the kernel's window.
-fn window(args: &ServeArgs) -> MaxWindow {
-    args.max_window.unwrap_or_else(|| {
-        if args.policy == Policy::Adaptive {
-            MaxWindow::Auto
-        } else {
-            MaxWindow::of_kernel(&args.target)
-        }
-    })
-}
-
 fn listen(
-    args: &ServeArgs,
+    plan: &ServePlan,
     private: Option<&PrivateDirectory>,
     server: &mut Server,
 ) -> Result<ListenAddresses, Failure> {
     let refused = |error: ServeError| Failure::WrongUse(error.to_string());
     let unix =
-        args.unix.clone().or_else(|| private.map(|folder| folder.path().join(PRIVATE_SOCKET)));
+        plan.unix.clone().or_else(|| private.map(|folder| folder.path().join(PRIVATE_SOCKET)));
     if let Some(path) = &unix {
         server.unix(path).map_err(refused)?;
     }
     // Clients may run in another directory.
     let unix = unix.map(|path| std::path::absolute(&path).unwrap_or(path));
-    let addr = args.port.map(|port| SocketAddr::new(args.bind, port));
-    let tcp = addr.map(|addr| server.tcp(addr)).transpose().map_err(refused)?;
+    let tcp = plan.tcp.map(|addr| server.tcp(addr)).transpose().map_err(refused)?;
     Ok(ListenAddresses { unix, tcp })
 }
 
@@ -323,21 +294,21 @@ fn serve_metrics(
 fn ready(
     served: &Served,
     place: &ListenAddresses,
-    args: &ServeArgs,
+    plan: &ServePlan,
     (metrics, written): (Option<&Metrics>, Option<u64>),
 ) {
     let Served { engine, file, target, bytes, .. } = served;
     let mut line = format!("serving {target} ({})", Exact(ByteCount(*bytes)));
-    line += if args.read_only { ", read-only" } else { "" };
-    for uri in place.uris(&args.export) {
+    line += if plan.read_only { ", read-only" } else { "" };
+    for uri in place.uris(&plan.export) {
         line += &format!(" at {uri}");
     }
     let how = match file.direct_io_unavailable() {
         Some(why) => format!("buffered ({why})"),
-        None if store::url_of(&args.target).is_some() => "by range requests".to_owned(),
+        None if matches!(plan.source, ServeSource::Object { .. }) => "by range requests".to_owned(),
         None => "direct".to_owned(),
     };
-    let window = match window(args) {
+    let window = match plan.window {
         MaxWindow::Auto => "as learnt".to_owned(),
         MaxWindow::Size(_) => engine
             .max_window()
@@ -345,15 +316,15 @@ fn ready(
     };
     line += &format!(
         "; memory {}, window {window}, {}, {how}, {}",
-        Exact(args.memory),
-        args.scheduler,
+        Exact(plan.memory),
+        scheduler(file),
         engine.io_backend()
     );
-    if let (Some(overlay), Some(written)) = (&args.overlay, written) {
+    if let (Some(overlay), Some(written)) = (plan.overlay(), written) {
         let written = Exact(ByteCount(written));
         line += &format!(", overlay {} ({written} written)", overlay.display());
     }
-    if let Some(delay) = args.delay {
+    if let ServeSource::File { delay: Some(delay) } = plan.source {
         line += &format!(", slowed down: {delay}");
     }
     if let Some(metrics) = metrics {
@@ -364,6 +335,12 @@ fn ready(
     }
     // The line is lost if stderr is closed.
     let _ = writeln!(io::stderr(), "foreread: {line}");
+}
+
+/// Returns the name of the scheduler of a file.
+fn scheduler(file: &foreread::File) -> String {
+    let settings = file.device().scheduler_settings().unwrap_or_default();
+    settings.into_iter().next().map_or_else(String::new, |(_, name)| name)
 }
 
 /// Name of the private socket of --run.

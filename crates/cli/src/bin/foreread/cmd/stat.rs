@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use foreread_cli::args::help::CODES_AND_UNITS;
 use foreread_cli::image::node::{self, ImageNode};
-use foreread_cli::image::{Image, ImageTarget};
+use foreread_cli::image::{Image, ImageArgs};
 use foreread_cli::output::{Failure, Printer};
 
 /// Show inode, extended attributes and block map of a file in an ext4 image
@@ -29,7 +29,7 @@ use foreread_cli::output::{Failure, Printer};
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct StatArgs {
     #[command(flatten)]
-    target: ImageTarget,
+    target: ImageArgs,
 
     /// Paths in the image, from its root
     path: Vec<OsString>,
@@ -82,23 +82,24 @@ struct BlockRange {
 }
 
 pub(crate) fn run(args: &StatArgs, out: &mut Printer) -> Result<(), Failure> {
+    let target = args.target.resolve();
     #[cfg(feature = "objects")]
-    if let Some(url) = args.target.url().filter(|_| args.path.is_empty()) {
-        args.target.refuse_image_range()?;
-        return object::print(&args.target.store.client()?, url, args.json, out);
+    if let Some(url) = target.url().filter(|_| args.path.is_empty()) {
+        target.refuse_image_range()?;
+        return object::print(&target.store.client()?, url, args.json, out);
     }
     if args.path.is_empty() {
         return Err(Failure::WrongUse(format!(
             "{}: give a <PATH> in the image; see 'foreread stat --help'",
-            args.target.target.display()
+            target.target.display()
         )));
     }
-    let fs = args.target.open(None)?;
+    let fs = target.open(None)?;
     let mut shown = Vec::new();
     for path in &args.path {
         let path = path.as_bytes();
         let one = fs.resolve_link(path).and_then(|inode| StatReport::of(&fs, path, &inode));
-        shown.push(one.map_err(|error| Failure::WrongUse(args.target.says_at(path, &error)))?);
+        shown.push(one.map_err(|error| Failure::WrongUse(target.says_at(path, &error)))?);
     }
     if args.json {
         return out.json("stat", shown);

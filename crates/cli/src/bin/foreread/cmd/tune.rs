@@ -6,41 +6,45 @@
 //! docs/guide/tune.md describes the method.
 
 mod all;
+mod apply;
 mod args;
-mod ask;
+mod confirm;
 mod date;
 mod device_model;
 mod headline;
 mod html;
-mod keep;
-mod leave;
-mod measure;
-mod measured;
-mod mixed;
 mod model_run;
 mod mounted;
+mod outcome;
+mod plan;
 mod remembered;
 mod remembered_mounts;
 mod remembered_stores;
 mod report;
+mod restore;
+mod run;
+mod scheduler_test;
 mod simulated;
 #[cfg(feature = "objects")]
 mod store;
-mod sweep_bounds;
+mod sweep_progress;
 
 use foreread_tune::sysfs::SystemRoot;
 
 pub(crate) use self::args::TuneArgs;
-use self::args::TuneCommand;
+use self::plan::TunePlan;
 use foreread_cli::output::{Failure, Printer};
 
-pub(crate) fn run(args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
+pub(crate) fn run(args: TuneArgs, out: &mut Printer) -> Result<(), Failure> {
     let sys = SystemRoot::here();
-    match &args.what {
-        Some(TuneCommand::Verify { json }) => remembered::verify(&sys, *json, out),
-        Some(TuneCommand::Forget { device }) => remembered::forget(&sys, device, out),
-        Some(TuneCommand::Follow { bdi }) => mounted::follow(&sys, bdi.as_deref(), out),
-        None if args.list => remembered::list(&sys, args.json, out),
-        None => measure::run(&sys, args, out),
+    match args.plan()? {
+        TunePlan::Devices(plan) => run::measure_devices(&sys, &plan, out),
+        TunePlan::Model(plan) => model_run::measure_model(&plan, out),
+        #[cfg(feature = "objects")]
+        TunePlan::Store(plan) => store::measure_store(&plan, out),
+        TunePlan::List { is_json } => remembered::list(&sys, is_json, out),
+        TunePlan::Verify { is_json } => remembered::verify(&sys, is_json, out),
+        TunePlan::Forget { name } => remembered::forget(&sys, &name, out),
+        TunePlan::Follow { bdi } => mounted::follow(&sys, bdi.as_deref(), out),
     }
 }

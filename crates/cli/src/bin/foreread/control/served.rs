@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use foreread::{Engine, ForkedError, SettingError};
+use foreread::{Engine, EngineError, SettingError};
 use foreread_core::units::ByteCount;
 use foreread_serve::stats::{ServerInfo, ServerStats, SettingValue, StoreStats};
 use foreread_serve::{CounterReader, OverlayLosses};
@@ -49,7 +49,7 @@ impl Served {
         }
     }
 
-    pub(crate) fn stats(&self, meter: &CounterReader) -> Result<ServerStats, ForkedError> {
+    pub(crate) fn stats(&self, meter: &CounterReader) -> Result<ServerStats, EngineError> {
         let about = ServerInfo {
             version: env!("CARGO_PKG_VERSION"),
             target: &self.target,
@@ -67,7 +67,7 @@ impl Served {
     }
 
     /// Returns all settings: of the engine, then of the file's scheduler.
-    pub(crate) fn settings(&self) -> Result<Vec<SettingValue>, ForkedError> {
+    pub(crate) fn settings(&self) -> Result<Vec<SettingValue>, EngineError> {
         let of = |of: &str, (name, value): (&str, String)| SettingValue {
             name: name.to_owned(),
             value,

@@ -115,8 +115,8 @@ pub(super) fn on_marker(
     Some(Decision { pattern: Pattern::Backwards, window })
 }
 
-/// Returns a window whose first `ahead` pages are prefetched. With `distance` of them left the
-/// reader requests more, unless the file begins there.
+/// Returns the window from `start` to `end`. Its first `ahead` pages are prefetched; the marker is
+/// where the reader has `distance` of them left. A window at the start of the file has no marker.
 fn with_marker(
     start: PageIndex,
     end: PageIndex,

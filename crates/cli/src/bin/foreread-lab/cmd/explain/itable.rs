@@ -7,14 +7,16 @@ use std::path::PathBuf;
 
 use foreread_core::sizes;
 use foreread_core::units::ByteCount;
+use foreread_ext4::Journal;
 use foreread_ext4::itable::{BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use serde::Serialize;
 
 use self::image::ItableWindows;
 use foreread_cli::args::help::CODES_AND_UNITS;
 use foreread_cli::image::ImageTarget;
+use foreread_cli::image::byte_range::RangeChoice;
 use foreread_cli::output::{Failure, Printer};
-use foreread_cli::store::StoreArgs;
+use foreread_cli::store::StoreAccess;
 
 /// Show which blocks of an ext4 inode table are read for an inode
 ///
@@ -157,10 +159,9 @@ fn of_image(args: &ItableArgs, out: &mut Printer) -> Result<(), Failure> {
     };
     let target = ImageTarget {
         target: PathBuf::from(target),
-        ignore_journal: args.ignore_journal,
-        offset: args.offset,
-        partition: args.partition,
-        store: StoreArgs::default(),
+        journal: if args.ignore_journal { Journal::Ignore } else { Journal::Refuse },
+        range: RangeChoice::new(args.offset, args.partition),
+        store: StoreAccess::default(),
     };
     image::run(&target, &inodes, &windows, args.json, out)
 }

@@ -11,7 +11,7 @@ use foreread_ext4::{Error, Ext4, FileKind};
 use foreread_sim::ext4::{BLOCK_SIZE, RecordedDirectory, RecordedEntry, RecordedLayout};
 
 use foreread_cli::args::help::CODES_AND_UNITS;
-use foreread_cli::image::{Image, ImageTarget};
+use foreread_cli::image::{Image, ImageArgs};
 use foreread_cli::output::{Failure, Printer};
 
 /// Extract the layout of a directory tree from an ext4 image
@@ -23,7 +23,7 @@ use foreread_cli::output::{Failure, Printer};
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct LayoutArgs {
     #[command(flatten)]
-    target: ImageTarget,
+    target: ImageArgs,
 
     /// Directory in the image, from its root
     #[arg(default_value = "/")]
@@ -38,16 +38,17 @@ Examples:
 ";
 
 pub(super) fn run(args: &LayoutArgs, out: &mut Printer) -> Result<(), Failure> {
-    let fs = args.target.open(None)?;
+    let image = args.target.resolve();
+    let fs = image.open(None)?;
     if fs.superblock().block_size != BLOCK_SIZE {
         let size = fs.superblock().block_size;
-        let target = args.target.target.display();
+        let target = image.target.display();
         return Err(Failure::WrongUse(format!(
             "{target}: cannot record a layout with blocks of {size} bytes, only of {BLOCK_SIZE}"
         )));
     }
     let path = args.path.as_bytes();
-    let wrong = |error: &Error| Failure::WrongUse(args.target.says_at(path, error));
+    let wrong = |error: &Error| Failure::WrongUse(image.says_at(path, error));
     let taken = take(&fs, path).map_err(|error| wrong(&error))?;
     write!(out, "{}", taken.text())?;
     Ok(())

@@ -1,236 +1,102 @@
-//! Plans the reads of each pattern, so that no run reads past the end and hot sets stay cached.
-//!
-//! Patterns that do not fit are refused if named, and otherwise left out with a note.
+//! A run of `foreread bench` with every option resolved. `args` makes it; the other modules see no
+//! options of the command line.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use foreread::Policy;
+use foreread::lab::Delay;
 use foreread_core::units::ByteCount;
 
-use super::selection::ReadSelection;
-use foreread_cli::measure::method::{AccessMethod, can};
-use foreread_cli::measure::pattern::{AccessPattern, PAGE};
-use foreread_cli::measure::run::{BenchWork, RunLimit};
-use foreread_cli::measure::testbed::Testbed;
-use foreread_cli::output::Failure;
-use foreread_core::sizes::Exact;
+use foreread_cli::args::max_window::MaxWindow;
+use foreread_cli::measure::flood::{FloodMethod, FloodSettings};
+use foreread_cli::measure::method::AccessMethod;
+use foreread_cli::measure::pattern::AccessPattern;
+use foreread_cli::store::StoreAccess;
 
-pub(super) struct BenchPlan {
-    pub(super) works: Vec<BenchWork>,
+/// One run of `foreread bench`.
+#[derive(Debug)]
+pub(super) enum BenchPlan {
+    /// Patterns that only read.
+    Read(ReadPlan),
+    /// A chain of reads while other threads overwrite the target.
+    Flood(FloodPlan),
+}
+
+/// Patterns that only read.
+#[derive(Debug)]
+pub(super) struct ReadPlan {
+    pub(super) target: ReadTarget,
+    pub(super) patterns: PatternSelection,
+    pub(super) methods: Vec<AccessMethod>,
+    /// Read-ahead policy of foreread.
+    pub(super) policy: Policy,
+    /// Largest window of foreread and of the kernel; None: the kernel's.
+    pub(super) window: Option<MaxWindow>,
+    /// Memory limit of foreread's cache.
+    pub(super) memory: ByteCount,
+    pub(super) prefault: bool,
+    pub(super) threads: u32,
+    pub(super) runs: u32,
+    /// Bytes per run; None: the pattern's own amount.
+    pub(super) amount: Option<ByteCount>,
+    /// Time limit of a run.
+    pub(super) time: Duration,
     /// Time limit of a run of direct.
     pub(super) direct_time: Duration,
-    pub(super) notes: Vec<String>,
+    /// First page of each stream.
+    pub(super) start_page: u64,
+    pub(super) delay: Option<Delay>,
+    pub(super) output: BenchOutput,
 }
 
-pub(super) fn plan(
-    selection: &ReadSelection<'_>,
-    testbed: &Testbed<'_>,
-) -> Result<BenchPlan, Failure> {
-    let time = match (selection.args.seconds, selection.args.amount) {
-        (Some(seconds), _) => Duration::from_secs(seconds.into()),
-        (None, None) => DEFAULT_TIME,
-        (None, Some(_)) => Duration::MAX,
-    };
-    let direct_time = if time == Duration::MAX { time } else { DIRECT_TIME };
-    check_what_holds_for_all(selection, testbed)?;
+/// Target of patterns that only read.
+#[derive(Debug)]
+pub(super) enum ReadTarget {
+    /// File or block device.
+    File(PathBuf),
+    /// Object of a store.
+    Object { url: String, store: StoreAccess },
+}
 
-    let mut plan = BenchPlan { works: Vec::new(), direct_time, notes: Vec::new() };
-    let is_asked = !selection.patterns.is_empty();
-    let patterns = if is_asked { &selection.patterns[..] } else { &AccessPattern::ALL[..] };
-    for (at, pattern) in patterns.iter().enumerate() {
-        if patterns[..at].contains(pattern) {
-            continue;
+/// Patterns to measure.
+#[derive(Debug)]
+pub(super) enum PatternSelection {
+    /// These; one that does not fit is refused.
+    Named(Vec<AccessPattern>),
+    /// All that fit.
+    Fitting,
+}
+
+/// Flood of writes beside a chain of reads.
+#[derive(Debug)]
+pub(super) struct FloodPlan {
+    pub(super) target: PathBuf,
+    pub(super) methods: Vec<FloodMethod>,
+    pub(super) delay: Option<Delay>,
+    pub(super) ours: FloodSettings,
+    pub(super) runs: u32,
+    /// Duration, or that of one chain if longer.
+    pub(super) time: Duration,
+    pub(super) output: BenchOutput,
+}
+
+/// Result files, and the form of the answer.
+#[derive(Debug)]
+pub(super) struct BenchOutput {
+    pub(super) is_json: bool,
+    /// All figures as JSON.
+    pub(super) save: Option<PathBuf>,
+    /// HTML report; of reads only.
+    pub(super) html: Option<PathBuf>,
+}
+
+impl ReadTarget {
+    /// Returns the path, or the URL.
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::File(path) => path,
+            Self::Object { url, .. } => Path::new(url),
         }
-        if !is_asked && selection.args.delay.is_some() && pattern.hot_set().is_some() {
-            let name = pattern.name();
-            plan.notes.push(format!(
-                "{LEFT_OUT}{name}: a cached read does not meet the slow device; name it to have it"
-            ));
-            continue;
-        }
-        match work(selection, testbed, *pattern, time) {
-            Ok(work) => plan.works.push(work),
-            Err(why) if is_asked => return Err(Failure::WrongUse(why)),
-            Err(why) => plan.notes.push(format!("{LEFT_OUT}{why}")),
-        }
     }
-    if let Some(note) = plan.notes.first()
-        && plan.works.is_empty()
-    {
-        let why = note.strip_prefix(LEFT_OUT).unwrap_or(note);
-        return Err(Failure::WrongUse(format!("no pattern fits: {why}")));
-    }
-    Ok(plan)
 }
-
-fn check_what_holds_for_all(
-    selection: &ReadSelection<'_>,
-    testbed: &Testbed<'_>,
-) -> Result<(), Failure> {
-    let target = testbed.target;
-    let pages = target.len / PAGE;
-    if selection.args.amount == Some(ByteCount(0)) {
-        let line = "--amount 0: give at least one read, such as 4K";
-        return Err(Failure::WrongUse(line.to_owned()));
-    }
-    if pages == 0 {
-        return Err(Failure::WrongUse(format!(
-            "{}: {} bytes are less than a page; give a larger file",
-            selection.args.target, target.len
-        )));
-    }
-    if selection.args.start_page >= pages {
-        return Err(Failure::WrongUse(format!(
-            "--start-page {}: {} ends before page {pages}; give a smaller one",
-            selection.args.start_page, selection.args.target
-        )));
-    }
-    if !selection.methods.iter().any(|method| testbed.has(*method)) {
-        let why = match selection.methods[0] {
-            AccessMethod::Direct => target.buffered.unwrap_or_default().to_owned(),
-            AccessMethod::Buffered | AccessMethod::Foreread | AccessMethod::Memory => {
-                testbed.notes().concat()
-            }
-        };
-        return Err(Failure::WrongUse(format!(
-            "{}: {why}; give another --method",
-            selection.args.target
-        )));
-    }
-    Ok(())
-}
-
-fn work(
-    selection: &ReadSelection<'_>,
-    testbed: &Testbed<'_>,
-    pattern: AccessPattern,
-    time: Duration,
-) -> Result<BenchWork, String> {
-    if !selection.methods.iter().any(|method| can(*method, pattern)) {
-        let others = if pattern.is_pinned() { "foreread" } else { "buffered or foreread" };
-        let name = pattern.name();
-        return Err(format!("{name}: not for this --method, see --help; add --method {others}"));
-    }
-    if let Some(set) = pattern.hot_set() {
-        check_memory(selection, testbed, pattern, set)?;
-    }
-    let block = pattern.block();
-    let threads = pattern.own_threads().unwrap_or(selection.args.threads);
-    let wanted =
-        selection.args.amount.unwrap_or(default_amount(pattern, testbed)).0.div_ceil(block);
-    let reads = match pattern.is_shared() {
-        true => wanted,
-        false => wanted.next_multiple_of(threads.into()),
-    };
-    let mut work = BenchWork {
-        pattern,
-        len: testbed.target.len,
-        shift: selection.args.start_page * PAGE,
-        hot_set: None,
-        threads,
-        seed: 0,
-        limit: RunLimit { reads, time, look: LOOK },
-    };
-    let room = work.room();
-    let needed = if selection.args.amount.is_some() {
-        reads
-    } else {
-        reads.min(FEWEST * u64::from(threads))
-    };
-    if room < needed {
-        return Err(too_small(selection, &work, room, needed));
-    }
-    work.limit.reads = reads.min(room);
-    Ok(work)
-}
-
-/// Describes the target size, or the amount, that would suffice.
-fn too_small(selection: &ReadSelection<'_>, work: &BenchWork, room: u64, needed: u64) -> String {
-    let mut larger = *work;
-    // Rounded up; an exact multiple of the pattern's minimum is not needed.
-    larger.len = larger.len.next_power_of_two().max(1 << 20);
-    while larger.room() < needed && larger.len < 1 << 62 {
-        larger.len *= 2;
-    }
-    let name = work.pattern.name();
-    let (has, needs) = (Exact(ByteCount(work.len)), Exact(ByteCount(larger.len)));
-    let most = room * work.pattern.block();
-    let less = if most > 0 && selection.args.amount.is_some() {
-        format!(" or --amount {}", Exact(ByteCount(most)))
-    } else {
-        String::new()
-    };
-    let earlier = if selection.args.start_page > 0 { " or a smaller --start-page" } else { "" };
-    let unit = if work.len.is_multiple_of(1 << 10) { "" } else { " bytes" };
-    format!(
-        "{name}: {} is too small with {has}{unit}; give a target of {needs}{less}{earlier}",
-        selection.args.target
-    )
-}
-
-/// Checks that the hot set and the windows it is read in fit the cache.
-fn check_memory(
-    selection: &ReadSelection<'_>,
-    testbed: &Testbed<'_>,
-    pattern: AccessPattern,
-    set: u64,
-) -> Result<(), String> {
-    if !selection.methods.contains(&AccessMethod::Foreread) {
-        return Ok(());
-    }
-    let needed = (set + 4 * testbed.window) / PAGE * BYTES_PER_FRAME;
-    if selection.args.memory.0 >= needed {
-        return Ok(());
-    }
-    Err(format!(
-        "{}: {} MiB do not stay cached in --memory {}; give at least {}M",
-        pattern.name(),
-        set >> 20,
-        Exact(selection.args.memory),
-        needed.div_ceil(1 << 20)
-    ))
-}
-
-/// Returns the amount that takes 0.2 to 0.5 s at 1 GB/s, 30,000 reads per second and 1 us per
-/// cached page, so that all runs of all patterns end within two minutes.
-///
-/// Streams read at least many of their largest windows: they need up to eight steps to reach it,
-/// and pages prefetched beyond the end of a run are wasted. On a slow disk, the time limit ends
-/// runs first.
-fn default_amount(pattern: AccessPattern, testbed: &Testbed<'_>) -> ByteCount {
-    let fast_disk = match pattern {
-        AccessPattern::Seq4k
-        | AccessPattern::Seq64k
-        | AccessPattern::Seq1m
-        | AccessPattern::Coop8 => 256 << 20,
-        AccessPattern::Inter2 | AccessPattern::Inter2By64k | AccessPattern::Inter8 => 128 << 20,
-        AccessPattern::Inter200 => 512 << 20,
-        AccessPattern::Rand4k | AccessPattern::Stride | AccessPattern::Back => 16 << 20,
-        AccessPattern::Rand16k => 32 << 20,
-        AccessPattern::Rand64k | AccessPattern::Scans => 128 << 20,
-        AccessPattern::Hot4k | AccessPattern::HotSmall | AccessPattern::HotPin => 1 << 30,
-        AccessPattern::Hot64k | AccessPattern::Hot1m => 4 << 30,
-    };
-    ByteCount((pattern.streams() * MANY_WINDOWS * testbed.window).max(fast_disk))
-}
-
-/// Windows per stream, so that the prefetched pages at the end of a run, up to two windows, are at
-/// most an eighth.
-const MANY_WINDOWS: u64 = 16;
-
-/// Default time limit; a tenth of a ramp on a disk with one head: 1200 requests of 4 ms.
-const DEFAULT_TIME: Duration = Duration::from_secs(5);
-
-/// Time limit of direct, which has neither cache nor windows to warm up.
-const DIRECT_TIME: Duration = Duration::from_secs(1);
-
-/// Reads between two checks of the clock, each of which costs up to a twentieth of a cached read.
-const LOOK: u64 = 16;
-
-/// Minimum of reads per thread.
-const FEWEST: u64 = 16;
-
-/// Prefix of notes on patterns left out.
-const LEFT_OUT: &str = "left out: ";
-
-/// Bytes per frame: a page, its metadata, and a reserve.
-const BYTES_PER_FRAME: u64 = 4800;

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use super::args::BenchArgs;
+use super::plan::ReadPlan;
 use foreread_cli::measure::figures::{BenchRow, unit};
 use foreread_cli::measure::method::AccessMethod;
 use foreread_cli::measure::pattern::AccessPattern;
@@ -14,17 +14,17 @@ use foreread_core::sizes::Exact;
 pub(super) fn print(
     out: &mut Printer,
     target: &BenchTarget,
-    args: &BenchArgs,
+    plan: &ReadPlan,
     rows: &[BenchRow],
 ) -> Result<(), Failure> {
-    let slow = args.delay.map_or(String::new(), |delay| format!(" behind {delay}"));
+    let slow = plan.delay.map_or(String::new(), |delay| format!(" behind {delay}"));
     out.entry("", &format!("{}{slow}", target.name))?;
     let how = format!(
         "foreread: policy {}, memory {}; {}; {}",
-        args.policy.name(),
-        Exact(args.memory),
+        plan.policy.name(),
+        Exact(plan.memory),
         windows(rows),
-        counted(args.threads, "thread"),
+        counted(plan.threads, "thread"),
     );
     out.entry("", &how)?;
     let legend = format!(
@@ -32,7 +32,7 @@ pub(super) fn print(
          made side by side; bare: O_DIRECT and no cache, or for cached reads a copy inside \
          memory; read ampl(ification): device bytes for each byte wanted, kernel and foreread; \
          CPU s/GB: processor seconds of this process for 10^9 bytes, kernel, bare and foreread",
-        counted(args.runs, "run"),
+        counted(plan.runs, "run"),
     );
     out.paragraph("", &legend)?;
     writeln!(out)?;

@@ -5,21 +5,21 @@ use std::path::Path;
 use foreread_files::CommandInput;
 use serde::Serialize;
 
-use super::args::BenchArgs;
+use super::plan::BenchOutput;
 use foreread_cli::output::{Failure, json_head, write_json};
 use foreread_cli::output_file::{CommandOutputs, OutputFile};
 
 /// Returns the inputs, which no output may replace.
-pub(super) fn inputs_of(args: &BenchArgs) -> [CommandInput<'_>; 1] {
-    [CommandInput { name: "TARGET", path: Path::new(&args.target) }]
+pub(super) fn inputs_of(target: &Path) -> [CommandInput<'_>; 1] {
+    [CommandInput { name: "TARGET", path: target }]
 }
 
 /// The file of --save, before an hour of measuring has passed.
 pub(super) fn created(
-    args: &BenchArgs,
+    output: &BenchOutput,
     outputs: &mut CommandOutputs<'_>,
 ) -> Result<Option<OutputFile>, Failure> {
-    let save = args.save.as_deref();
+    let save = output.save.as_deref();
     save.map(|path| outputs.prepare("--save", path, are_figures)).transpose()
 }
 

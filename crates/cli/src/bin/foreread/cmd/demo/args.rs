@@ -1,14 +1,15 @@
-//! The arguments of `foreread demo`, and their help.
+//! The arguments of `foreread demo`, their help, and the plan that follows from them.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use foreread::Policy;
 use foreread::lab::Delay;
 use foreread_core::sizes;
 use foreread_core::units::ByteCount;
+use foreread_files::scratch::temporary_directory;
 
-use foreread_cli::args::policy::policies;
+use super::plan::{DemoPlan, DemoTarget};
+use foreread_cli::output::Failure;
 
 /// Compare foreread with the kernel's page cache on a scratch file, in under a minute
 ///
@@ -33,43 +34,31 @@ Examples:
   foreread demo /var/lib/db/table")]
 pub(crate) struct DemoArgs {
     /// File or block device to read instead of a scratch file; it is not written to
-    pub(super) target: Option<PathBuf>,
+    target: Option<PathBuf>,
 
     /// Directory for the scratch file, on the disk to be measured
     #[arg(long, value_name = "DIR", conflicts_with = "target")]
-    pub(super) dir: Option<PathBuf>,
+    dir: Option<PathBuf>,
 
     /// Size of the scratch file, at least 16M
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
-    pub(super) size: ByteCount,
+    size: ByteCount,
 
     /// Replace the slow devices by one: latency of a request, requests served at once, bytes per
     /// second: latency=4ms,parallel=1,bandwidth=100M
     #[arg(long, value_name = "DELAY")]
-    pub(super) delay: Option<Delay>,
-
-    /// Read-ahead policy of foreread
-    #[arg(long, value_name = "POLICY", default_value = "adaptive", value_parser = policies())]
-    pub(super) policy: Policy,
-
-    /// Memory limit of foreread's cache
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
-    pub(super) memory: ByteCount,
-
-    /// Largest window of foreread [default: learnt on the slow devices, the kernel's at full speed]
-    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
-    pub(super) max_window: Option<ByteCount>,
+    delay: Option<Delay>,
 
     /// Number of runs of each pattern by each method
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=99))]
-    pub(super) runs: u32,
+    runs: u32,
 
     /// Also write an HTML report with charts to FILE; the page is self-contained
     ///
     /// FILE must be absent, empty, or an earlier report.
     #[arg(long, value_name = "FILE")]
-    pub(super) html: Option<PathBuf>,
+    html: Option<PathBuf>,
 
     /// Print all figures as JSON, one data object per pattern and method
     ///
@@ -77,5 +66,41 @@ pub(crate) struct DemoArgs {
     /// setting (default or best; absent for as-it-is), and those of foreread bench --json, which
     /// docs/guide/bench.md defines.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
+
+impl DemoArgs {
+    /// Resolves the options into a plan.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a scratch file that is too small, or has no directory.
+    pub(super) fn plan(self) -> Result<DemoPlan, Failure> {
+        let target = match self.target {
+            Some(path) => DemoTarget::Existing(path),
+            None if self.size < SMALLEST => {
+                return Err(Failure::WrongUse(format!("--size {}: give at least 16M", self.size)));
+            }
+            None => DemoTarget::Scratch {
+                directory: self.dir.map_or_else(default_directory, Ok)?,
+                size: self.size,
+            },
+        };
+        Ok(DemoPlan {
+            target,
+            delay: self.delay,
+            runs: self.runs,
+            html: self.html,
+            is_json: self.json,
+        })
+    }
+}
+
+/// Not /tmp, which is memory on many machines.
+fn default_directory() -> Result<PathBuf, Failure> {
+    temporary_directory("/var/tmp")
+        .map_err(|error| Failure::WrongUse(format!("{error}, or give --dir")))
+}
+
+/// Less is read before a clock has ticked often enough.
+pub(super) const SMALLEST: ByteCount = ByteCount(16 << 20);

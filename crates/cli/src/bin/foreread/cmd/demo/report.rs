@@ -4,7 +4,8 @@
 
 use std::io::Write as _;
 
-use super::args::DemoArgs;
+use foreread::Policy;
+
 use super::bars::{Bar, plot};
 use super::scenes::SceneFigures;
 use foreread_cli::measure::figures::{BenchRow, unit};
@@ -22,11 +23,11 @@ pub(super) fn name(pattern: AccessPattern) -> &'static str {
 pub(super) fn print(
     out: &mut Printer,
     target: &BenchTarget,
-    args: &DemoArgs,
+    runs: u32,
     scenes: &[SceneFigures],
     plain: &[BenchRow],
 ) -> Result<(), Failure> {
-    let runs = if args.runs == 1 { "one run".to_owned() } else { format!("{} runs", args.runs) };
+    let runs = if runs == 1 { "one run".to_owned() } else { format!("{runs} runs") };
     let title = format!(
         "foreread beside the kernel's page cache, reading {} 4 KiB at a time; medians of {runs}.",
         target.name
@@ -40,7 +41,7 @@ pub(super) fn print(
     let title = format!(
         "The file as it is, {}, policy {}: MB/s or time per read, median [least-most].",
         windows(plain),
-        args.policy.name()
+        Policy::default().name()
     );
     out.paragraph("", &title)?;
     writeln!(out)?;

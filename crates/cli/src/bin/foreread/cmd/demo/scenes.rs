@@ -10,7 +10,7 @@ use foreread::Policy;
 use foreread::lab::Delay;
 use indicatif::ProgressBar;
 
-use super::args::DemoArgs;
+use super::plan::MEMORY;
 use foreread_cli::args::max_window::MaxWindow;
 use foreread_cli::measure::figures::BenchRow;
 use foreread_cli::measure::memory_limit::MemoryLimit;
@@ -54,8 +54,8 @@ impl SceneFigures {
     }
 }
 
-/// The scenes on the devices of the arguments.
-pub(super) fn scenes(args: &DemoArgs) -> Vec<Scene> {
+/// Returns the scenes, on one slow device or on those of the demo.
+pub(super) fn scenes(delay: Option<Delay>) -> Vec<Scene> {
     let one_head: Delay = ONE_HEAD.parse().expect("ONE_HEAD is written as --delay takes it");
     let eight: Delay = EIGHT_AT_ONCE.parse().expect("EIGHT_AT_ONCE is written as --delay takes it");
     let stream = |key, title, delay| Scene {
@@ -74,7 +74,7 @@ pub(super) fn scenes(args: &DemoArgs) -> Vec<Scene> {
         memory: Some(LITTLE),
         windows_kib: &[32, 64],
     };
-    match args.delay {
+    match delay {
         Some(delay) => vec![
             stream("one-stream", "One stream, nothing set", delay),
             many("200 streams in 32 MiB of memory", delay),
@@ -98,14 +98,14 @@ impl Scene {
     pub(super) fn measure(
         self,
         target: &BenchTarget,
-        args: &DemoArgs,
+        runs: u32,
         bar: &ProgressBar,
     ) -> Result<SceneFigures, Failure> {
         bar.set_message(self.title);
-        let memory = self.memory.map_or(args.memory.0, |memory| memory.min(args.memory.0));
-        let mut testbed =
-            Testbed::new(target, Some(self.delay), args.policy, largest_window(args), memory)
-                .map_err(|error| Failure::WrongUse(error.to_string()))?;
+        let (delay, window) = (Some(self.delay), Some(MaxWindow::Auto));
+        let memory = self.memory.unwrap_or(MEMORY);
+        let mut testbed = Testbed::new(target, delay, Policy::default(), window, memory)
+            .map_err(|error| Failure::WrongUse(error.to_string()))?;
         testbed.kernel_memory = self.memory;
         let mut skipped = testbed
             .mount_refusal()
@@ -117,12 +117,12 @@ impl Scene {
         let failed = |error: io::Error| Failure::WrongUse(format!("{}: {error}", target.name));
         let is_alone = skipped.is_some();
         let methods: &[_] = if is_alone { &[AccessMethod::Foreread] } else { &KERNEL_AND_FOREREAD };
-        let rows = self.rows(&testbed, methods, args.runs, "default", bar).map_err(failed)?;
+        let rows = self.rows(&testbed, methods, runs, "default", bar).map_err(failed)?;
         let mut best = None;
         if !is_alone {
             let default = rows.iter().find(|row| row.method == AccessMethod::Buffered);
             let default = default.map_or(0.0, |row| row.mb_per_s.median);
-            match self.best(&mut testbed, default, args.runs, bar) {
+            match self.best(&mut testbed, default, runs, bar) {
                 Ok(row) => best = row,
                 Err(error) => {
                     skipped =
@@ -199,12 +199,6 @@ impl Scene {
         }
         Ok(rows)
     }
-}
-
-/// The largest window of foreread: learnt, unless it is set, or the policy does not learn.
-fn largest_window(args: &DemoArgs) -> Option<MaxWindow> {
-    let learnt = (args.policy == Policy::Adaptive).then_some(MaxWindow::Auto);
-    args.max_window.map(MaxWindow::Size).or(learnt)
 }
 
 const KERNEL_AND_FOREREAD: [AccessMethod; 2] = [AccessMethod::Buffered, AccessMethod::Foreread];

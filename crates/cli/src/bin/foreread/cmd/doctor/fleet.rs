@@ -7,29 +7,30 @@ use std::io::{Read as _, Write as _};
 use foreread_files::CommandInput;
 use foreread_tune::fleet::{self, Fleet, MachineClass};
 
-use super::args::MergeArgs;
-use super::fleet_html;
+use super::html;
+use super::plan::MergePlan;
 use foreread_cli::html_file::HtmlFile;
 use foreread_cli::output::{Failure, Printer, plain};
 use foreread_cli::output_file::CommandOutputs;
 use foreread_cli::table::{self, or_dash};
 
-pub(super) fn run(args: &MergeArgs, out: &mut Printer) -> Result<(), Failure> {
+/// Compares the machines of these files.
+pub(super) fn merge(plan: &MergePlan, out: &mut Printer) -> Result<(), Failure> {
     let inputs: Vec<_> =
-        args.files.iter().map(|path| CommandInput { name: "FILE", path }).collect();
+        plan.files.iter().map(|path| CommandInput { name: "FILE", path }).collect();
     let mut outputs = CommandOutputs::beside(&inputs);
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
+    let page = HtmlFile::prepare(plan.html.as_deref(), plan.is_json, &mut outputs)?;
     let mut reports = Vec::new();
-    for path in &args.files {
+    for path in &plan.files {
         let name = path.display().to_string();
         let text = text_of(path).map_err(|error| Failure::WrongUse(format!("{name}: {error}")))?;
         reports.push(fleet::parse(&name, &text).map_err(Failure::WrongUse)?);
     }
     let fleet = fleet::compare(reports);
     if let Some(page) = page {
-        page.write(fleet_html::page(&fleet))?;
+        page.write(html::fleet_page(&fleet))?;
     }
-    if args.json {
+    if plan.is_json {
         out.json("doctor merge", &fleet.machines)?;
     } else {
         print(out, &fleet)?;

@@ -12,32 +12,37 @@ use foreread_tune::doctor::Finding;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::args::DoctorArgs;
+use super::plan::FindingsForm;
 use super::report;
 use foreread_cli::output::{Failure, Printer};
-use foreread_cli::store::{PriceArgs, StoreClient};
+use foreread_cli::store::{StoreClient, prices_of_environment};
 
-pub(super) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
+/// Examines the stores of objects.
+pub(super) fn examine_stores(
+    urls: &[String],
+    form: FindingsForm,
+    out: &mut Printer,
+) -> Result<(), Failure> {
     let environment = findings::Environment::here();
-    let prices = PriceArgs::of_environment()?;
-    let urls = args.devices.iter().map(String::as_str);
+    let prices = prices_of_environment()?;
+    let urls = urls.iter().map(String::as_str);
     let examined = urls.map(|url| Ok((url, StoreClient::examine(url, DEADLINE, prices)?)));
     let examined = examined.collect::<Result<Vec<_>, Failure>>()?;
     let stores: Vec<_> = examined.iter().map(|(url, facts)| StoreReport::of(url, facts)).collect();
     let all = examined.iter().flat_map(|(url, facts)| findings::of(url, facts, &environment));
     let all: Vec<Finding> = all.collect();
-    if args.json {
-        json(out, &stores, &all)?;
-    } else if args.check {
-        report::check(out, &all)?;
-    } else {
-        for (n, store) in stores.iter().enumerate() {
-            if n > 0 {
-                writeln!(out)?;
+    match form {
+        FindingsForm::Json => json(out, &stores, &all)?,
+        FindingsForm::Lines => report::check(out, &all)?,
+        FindingsForm::Report | FindingsForm::ReportWithStacks => {
+            for (n, store) in stores.iter().enumerate() {
+                if n > 0 {
+                    writeln!(out)?;
+                }
+                store.print(out)?;
             }
-            store.print(out)?;
+            report::print_findings(out, &all)?;
         }
-        report::print_findings(out, &all)?;
     }
     report::exit(&all)
 }

@@ -1,16 +1,16 @@
-//! The arguments of `foreread serve`, and their help.
+//! The arguments of `foreread serve`, their help, and the plan that follows from them.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use foreread::Policy;
 use foreread::lab::Delay;
 use foreread_core::sizes;
 use foreread_core::units::ByteCount;
 
+use super::plan::{ServePlan, ServeSource};
 use crate::args::assignment::assignment;
 use crate::read_recording::ReadRecordingArgs;
 use foreread_cli::args::duration::duration;
@@ -18,7 +18,9 @@ use foreread_cli::args::help::CODES_AND_UNITS;
 use foreread_cli::args::max_window::{MaxWindow, max_window};
 use foreread_cli::args::policy::policies;
 use foreread_cli::device_memory::RememberArgs;
-use foreread_cli::store::{self, StoreArgs};
+use foreread_cli::image::byte_range::RangeChoice;
+use foreread_cli::output::Failure;
+use foreread_cli::store::{self, StoreArgs, StoreLimitArgs};
 
 /// Serve a file, block device or object to NBD clients through foreread's cache
 ///
@@ -41,37 +43,36 @@ pub(crate) struct ServeArgs {
     /// File or block device; its length never changes. Or the URL of an object (s3://bucket/key,
     /// gs://, az://, https://), served read-only or with an --overlay
     #[arg(value_parser = store::target())]
-    pub(super) target: PathBuf,
+    target: PathBuf,
 
     #[command(flatten)]
-    pub(super) store: StoreArgs,
+    store: StoreArgs,
+
+    #[command(flatten)]
+    limits: StoreLimitArgs,
 
     /// Listen on a Unix socket at PATH, accessible only to its owner (mode 0600)
     ///
     /// A stale socket file is replaced, and the socket is removed on exit. If PATH is any other
     /// file, or a socket with a listener, the command is refused (docs/guide/files.md).
     #[arg(long, value_name = "PATH")]
-    pub(super) unix: Option<PathBuf>,
+    unix: Option<PathBuf>,
 
-    /// Listen on a TCP port; 0 picks a free one and prints it on stderr
+    /// Listen on a TCP port, on loopback unless ADDR is given; 0 picks a free port and prints it on
+    /// stderr
     ///
     /// There is no TLS and no password: any client that reaches the port may read and write. NBD's
-    /// port is 10809.
-    #[arg(long, value_name = "N")]
-    pub(super) port: Option<u16>,
-
-    /// Address to listen on with --port
-    #[arg(long, value_name = "ADDR", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
-    #[arg(requires = "port")]
-    pub(super) bind: IpAddr,
+    /// port is 10809; 0.0.0.0:10809 or [::]:10809 listens on all addresses.
+    #[arg(long, value_name = "[ADDR:]PORT", value_parser = listen_addr)]
+    port: Option<SocketAddr>,
 
     /// Open TARGET read-only and refuse writes
     #[arg(long)]
-    pub(super) read_only: bool,
+    read_only: bool,
 
     /// Serve TARGET from byte SIZE on (or with K, M, G), to its end
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse, conflicts_with = "partition")]
-    pub(super) offset: Option<ByteCount>,
+    offset: Option<ByteCount>,
 
     /// Serve partition N of TARGET, a whole disk with an MBR or GPT
     ///
@@ -79,7 +80,7 @@ pub(crate) struct ServeArgs {
     /// read once, at the start. Clients reach no byte outside the partition. Only one server at a
     /// time may write TARGET, even if others serve another partition.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) partition: Option<u32>,
+    partition: Option<u32>,
 
     /// If TARGET is a URL: accept writes and store them in FILE
     ///
@@ -88,67 +89,60 @@ pub(crate) struct ServeArgs {
     /// writes survive a kill or a power failure. If the disk of FILE is full, writes fail
     /// (docs/guide/objects.md).
     #[arg(long, value_name = "FILE")]
-    pub(super) overlay: Option<PathBuf>,
+    overlay: Option<PathBuf>,
 
     /// Export name; clients that request no name get this export, too
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     #[arg(value_parser = export_name)]
-    pub(super) export: String,
+    export: String,
 
     /// Memory limit of the cache: clean and dirty pages and their metadata
     ///
     /// In addition, all connections share reply buffers of an eighth of SIZE (4 to 64 MiB), and
     /// each connection uses up to 384 KiB.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
-    pub(super) memory: ByteCount,
+    memory: ByteCount,
 
     /// Allocate all cache memory at startup instead of lazily
     ///
     /// Reads then never wait for memory to be allocated. If the system is short of memory, it may
     /// kill the process instead of failing the allocation.
     #[arg(long)]
-    pub(super) prefault: bool,
+    prefault: bool,
 
     /// Largest read-ahead window, or auto: learnt from the device [default: auto with the policy
     /// adaptive, else the kernel's window for this device, at least 128K]
     #[arg(long, value_name = "SIZE", value_parser = max_window)]
-    pub(super) max_window: Option<MaxWindow>,
+    max_window: Option<MaxWindow>,
 
     /// Read-ahead policy
     #[arg(long, value_name = "POLICY", default_value = Policy::default().name())]
     #[arg(value_parser = policies())]
-    pub(super) policy: Policy,
-
-    /// Dirty limit: writers block while more than this is not yet on the device [default: a quarter
-    /// of --memory, which is also the maximum]
-    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
-    pub(super) dirty_limit: Option<ByteCount>,
+    policy: Policy,
 
     /// Age at which a dirty page is written back
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
-    pub(super) dirty_age: Duration,
-
-    /// I/O scheduler
-    ///
-    /// deadline protects readers from writers and learns from the device how many writes to keep in
-    /// flight; noop sends requests in order of arrival.
-    #[arg(long, value_name = "NAME", default_value = "deadline")]
-    #[arg(value_parser = PossibleValuesParser::new(["deadline", "noop"]))]
-    pub(super) scheduler: String,
+    dirty_age: Duration,
 
     /// Set a tunable at startup, like `foreread set`; may be repeated
+    ///
+    /// dirty_limit=BYTES is the amount of writes not yet on the device beyond which writers block:
+    /// a quarter of --memory by default, which is also the maximum.
+    ///
+    /// With scheduler=noop, requests are sent in order of arrival; the default scheduler, deadline,
+    /// protects readers from writers and learns from the device how many writes to keep in flight.
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
-    pub(super) set: Vec<(String, String)>,
+    set: Vec<(String, String)>,
 
     #[command(flatten)]
-    pub(super) remember: RememberArgs,
+    remember: RememberArgs,
 
     #[command(flatten)]
-    pub(super) recording: ReadRecordingArgs,
+    recording: ReadRecordingArgs,
 
     /// Slow the device down, for tests and demonstrations: latency=4ms,parallel=1,bandwidth=100M
     #[arg(long, value_name = "DELAY")]
-    pub(super) delay: Option<Delay>,
+    delay: Option<Delay>,
 
     /// Maximum number of connections per listener; further ones are closed
     ///
@@ -156,19 +150,19 @@ pub(crate) struct ServeArgs {
     /// have TCP clients of a host with few connections while another host has taken all.
     #[arg(long, value_name = "N", default_value_t = 1024)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=65536))]
-    pub(super) connections: u32,
+    connections: u32,
 
     /// Maximum number of requests in progress per connection; others wait in the socket
     #[arg(long, value_name = "N", default_value_t = 128)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub(super) requests: u32,
+    requests: u32,
 
     /// Time limit of the flush on SIGTERM or Ctrl-C; writes not on the device by then are lost
     ///
-    /// Raise it for a slow device with a large --dirty-limit, together with the service manager's
+    /// Raise it for a slow device with a large dirty limit, together with the service manager's
     /// limit (systemd's TimeoutStopSec, 90s by default).
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
-    pub(super) exit_timeout: Duration,
+    exit_timeout: Duration,
 
     /// Run a command with sh, stop the server when the command exits, and exit with its code (1 if
     /// the command succeeded but the final flush failed)
@@ -177,18 +171,80 @@ pub(crate) struct ServeArgs {
     /// in $exportname. Without --unix and --port the server listens on a private socket in a
     /// temporary directory.
     #[arg(long, value_name = "CMD")]
-    pub(super) run: Option<String>,
+    run: Option<String>,
 
     /// Write the process id to FILE when clients may connect; remove the file on exit
     ///
     /// FILE must be absent or a stale pid file: a number and a line feed, with no running process
     /// of that number. TARGET, any other file, symbolic links and devices are refused.
     #[arg(long, value_name = "FILE")]
-    pub(super) pid_file: Option<PathBuf>,
+    pid_file: Option<PathBuf>,
 
-    /// Serve Prometheus metrics at http://ADDR:PORT/metrics; a bare PORT listens on loopback
-    #[arg(long, value_name = "ADDR", value_parser = metrics_addr)]
-    pub(super) metrics: Option<SocketAddr>,
+    /// Serve Prometheus metrics at http://ADDR:PORT/metrics, on loopback unless ADDR is given
+    #[arg(long, value_name = "[ADDR:]PORT", value_parser = listen_addr)]
+    metrics: Option<SocketAddr>,
+}
+
+impl ServeArgs {
+    /// Resolves the options into a plan.
+    ///
+    /// # Errors
+    ///
+    /// Refuses options that do not fit the kind of target, and a server without a listener.
+    pub(super) fn plan(self) -> Result<ServePlan, Failure> {
+        let is_object = store::url_of(&self.target).is_some();
+        let wrong = |line: String| Err(Failure::WrongUse(line));
+        if let Some(overlay) = self.overlay.as_deref().filter(|_| !is_object) {
+            let overlay = overlay.display();
+            return wrong(format!(
+                "--overlay {overlay}: TARGET is no URL; files are written themselves"
+            ));
+        }
+        if is_object && self.delay.is_some() {
+            return wrong("--delay slows down files and devices; a store is slow by itself".into());
+        }
+        if self.unix.is_none() && self.port.is_none() && self.run.is_none() {
+            return wrong(
+                "nowhere to listen; give --unix PATH, --port N, or a command with --run".into(),
+            );
+        }
+        // Policies that do not learn use the kernel's window.
+        let window = match (self.max_window, self.policy) {
+            (Some(window), _) => window,
+            (None, Policy::Adaptive) => MaxWindow::Auto,
+            (None, _) => MaxWindow::of_kernel(&self.target),
+        };
+        let read_only = self.read_only || is_object && self.overlay.is_none();
+        let source = if is_object {
+            let store = self.limits.limit(self.store.access());
+            ServeSource::Object { store, overlay: self.overlay }
+        } else {
+            ServeSource::File { delay: self.delay }
+        };
+        Ok(ServePlan {
+            target: self.target,
+            source,
+            read_only,
+            range: RangeChoice::new(self.offset, self.partition),
+            unix: self.unix,
+            tcp: self.port,
+            export: self.export,
+            memory: self.memory,
+            prefault: self.prefault,
+            window,
+            policy: self.policy,
+            dirty_age: self.dirty_age,
+            tunables: self.set,
+            remember: self.remember.resolve(),
+            recording: self.recording.resolve(),
+            connections: self.connections,
+            requests: self.requests,
+            exit_timeout: self.exit_timeout,
+            command: self.run,
+            pid_file: self.pid_file,
+            metrics: self.metrics,
+        })
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -212,7 +268,7 @@ fn export_name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn metrics_addr(text: &str) -> Result<SocketAddr, String> {
+fn listen_addr(text: &str) -> Result<SocketAddr, String> {
     let port = text.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     let addr = port.or_else(|_| text.parse().map_err(drop));
     addr.map_err(|()| "write ADDR:PORT (127.0.0.1:9100), or a PORT of loopback".to_owned())

@@ -9,16 +9,16 @@ use std::path::PathBuf;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::args::ServeArgs;
+use super::plan::ServePlan;
 use foreread_cli::output::{Failure, cannot};
 
 /// A regular file that is written belongs to one server: two would have two caches of it. So does
 /// the file below a loop device. (A block device is claimed by the engine that opens it.)
-pub(super) fn claimed(args: &ServeArgs) -> Result<Option<File>, Failure> {
-    if args.read_only {
+pub(super) fn claimed(plan: &ServePlan) -> Result<Option<File>, Failure> {
+    if plan.read_only {
         return Ok(None);
     }
-    let target = if args.target.is_file() { Some(args.target.clone()) } else { file_behind(args) };
+    let target = if plan.target.is_file() { Some(plan.target.clone()) } else { file_behind(plan) };
     let Some(target) = target else { return Ok(None) };
     let file = File::open(&target).map_err(cannot("open the target"))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -33,8 +33,8 @@ pub(super) fn claimed(args: &ServeArgs) -> Result<Option<File>, Failure> {
 }
 
 /// The file below a loop device, where sysfs and this process's mounts show it.
-fn file_behind(args: &ServeArgs) -> Option<PathBuf> {
-    let number = fs::metadata(&args.target).ok()?.rdev();
+fn file_behind(plan: &ServePlan) -> Option<PathBuf> {
+    let number = fs::metadata(&plan.target).ok()?.rdev();
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let named = format!("/sys/dev/block/{major}:{minor}/loop/backing_file");
     let path = PathBuf::from(fs::read_to_string(named).ok()?.trim_end_matches('\n'));

@@ -11,32 +11,31 @@ use foreread_core::units::ByteCount;
 use foreread_ext4::BlockSource;
 use foreread_serve::Overlay;
 
-use super::args::ServeArgs;
+use super::plan::ServePlan;
 use foreread_cli::image::Image;
-use foreread_cli::image::byte_range::ByteRangeFlags;
+use foreread_cli::image::byte_range::RangeChoice;
 use foreread_cli::output::Failure;
 
 /// Returns the bytes of TARGET that clients see.
 pub(super) fn export_range(
-    args: &ServeArgs,
+    plan: &ServePlan,
     file: &foreread::File,
     overlay: Option<&Overlay>,
 ) -> Result<Range<u64>, Failure> {
-    let ServeArgs { target, offset, partition, .. } = args;
-    let flags = ByteRangeFlags { target, offset: *offset, partition: *partition };
+    let ServePlan { target, range, .. } = plan;
     match overlay {
-        Some(overlay) => flags.choose(&OverlaidDisk(overlay)),
-        None => flags.choose(&Image::whole(file)),
+        Some(overlay) => range.choose(target, &OverlaidDisk(overlay)),
+        None => range.choose(target, &Image::whole(file)),
     }
 }
 
 /// TARGET and the part of it that is served, for people.
-pub(super) fn described(args: &ServeArgs) -> String {
-    let target = args.target.display();
-    match (args.partition, args.offset) {
-        (Some(number), _) => format!("partition {number} of {target}"),
-        (None, Some(ByteCount(start))) => format!("{target} from byte {start} on"),
-        (None, None) => target.to_string(),
+pub(super) fn described(plan: &ServePlan) -> String {
+    let target = plan.target.display();
+    match plan.range {
+        RangeChoice::Whole => target.to_string(),
+        RangeChoice::From(ByteCount(start)) => format!("{target} from byte {start} on"),
+        RangeChoice::Partition(number) => format!("partition {number} of {target}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The arguments of `foreread tune`, and their help.
+//! The arguments of `foreread tune`, their help, and the plan that follows from them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,12 +7,18 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use foreread_core::sizes;
 use foreread_core::units::ByteCount;
-use foreread_tune::report::Profile;
+use foreread_tune::report::{Profile, Refusal};
 
+use super::plan::{
+    DeviceSelection, DevicesPlan, InUseConsent, ModelPlan, SetPlan, SettingLifetime, TimePlan,
+    TuneAction, TuneOutput, TunePlan,
+};
+#[cfg(feature = "objects")]
+use super::plan::{StoreAction, StorePlan};
 use super::simulated::SimulatedDevice;
 use foreread_cli::args::help::CODES_AND_UNITS;
 use foreread_cli::output::Failure;
-use foreread_cli::store::{self, PriceArgs};
+use foreread_cli::store;
 
 /// Find and set the best read-ahead for a device
 ///
@@ -48,43 +54,43 @@ use foreread_cli::store::{self, PriceArgs};
 )]
 pub(crate) struct TuneArgs {
     #[command(subcommand)]
-    pub(super) what: Option<TuneCommand>,
+    what: Option<TuneCommand>,
 
     /// Block device or partition, also by its bare name (sda); mount point; file or directory on
     /// either (./sda or ./verify, if it has such a name); or the URL of an object
     #[arg(required_unless_present_any = ["device", "all", "list"], value_parser = store::target())]
-    pub(super) target: Option<PathBuf>,
+    target: Option<PathBuf>,
 
     /// Tune a simulated device instead of a real one
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["target", "apply", "remember", "scratch"])]
     #[arg(value_parser = PossibleValuesParser::new(SimulatedDevice::names()))]
-    pub(super) device: Option<String>,
+    device: Option<String>,
 
     /// Measure all suitable devices that are not remembered yet, one after the other
     #[arg(long, conflicts_with_all = ["target", "device", "scratch"])]
-    pub(super) all: bool,
+    all: bool,
 
     /// Main use of the device
     #[arg(long, value_name = "PROFILE", default_value = Profile::default().name())]
     #[arg(value_parser = profiles())]
-    pub(super) profile: Profile,
+    profile: Profile,
 
     /// Take at most 15 seconds, with fewer windows and less certainty
     #[arg(long, conflicts_with = "seconds")]
-    pub(super) quick: bool,
+    quick: bool,
 
     /// Time limit in seconds [default: 60]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(10..=3600))]
-    pub(super) seconds: Option<u32>,
+    seconds: Option<u32>,
 
     /// Also tune the scheduler, with random writes next to a chain of small reads, on a temporary
     /// file in DIR; nothing is written without this flag
     #[arg(long, value_name = "DIR", conflicts_with = "quick")]
-    pub(super) scratch: Option<PathBuf>,
+    scratch: Option<PathBuf>,
 
     /// Set the recommended values until the next boot; undo with forget
     #[arg(long)]
-    pub(super) apply: bool,
+    apply: bool,
 
     /// Set the recommended values now and whenever the device or mount appears, by a udev rule in
     /// /etc/udev/rules.d; undo with forget
@@ -92,30 +98,30 @@ pub(crate) struct TuneArgs {
     /// The rule of a mount with its own window runs `foreread tune follow`. For a store, the result
     /// is kept for serve and mount.
     #[arg(long)]
-    pub(super) remember: bool,
+    remember: bool,
 
     /// With --apply or --remember: set the values even if the result is unreliable
     #[arg(long)]
-    pub(super) force: bool,
+    force: bool,
 
     /// Measure a device that is in use without asking
     #[arg(long)]
-    pub(super) yes: bool,
+    yes: bool,
 
     /// List remembered devices with their rules and earlier settings
     #[arg(long, conflicts_with_all = ["target", "device", "all", "scratch", "apply", "remember"])]
-    pub(super) list: bool,
+    list: bool,
 
     /// If TARGET is a URL: read at most SIZE [default: 8G]
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
-    pub(super) max_bytes: Option<ByteCount>,
+    max_bytes: Option<ByteCount>,
 
     /// If TARGET is a URL: only print the maximum requests, bytes and cost; sends one request
+    ///
+    /// The cost needs the price in FOREREAD_PRICE_PER_1000_REQUESTS or FOREREAD_PRICE_PER_GB (of
+    /// 10^9 bytes).
     #[arg(long)]
-    pub(super) dry_run: bool,
-
-    #[command(flatten)]
-    pub(super) prices: PriceArgs,
+    dry_run: bool,
 
     /// Also write a model of the device to FILE, for `foreread-lab replay --device FILE`
     ///
@@ -125,13 +131,13 @@ pub(crate) struct TuneArgs {
     /// of URLs as store; --device object-store already is a model and is refused. FILE must be
     /// absent, empty, or an earlier model.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "all", "dry_run"])]
-    pub(super) device_model: Option<PathBuf>,
+    device_model: Option<PathBuf>,
 
     /// Also write an HTML report with charts to FILE; the page is self-contained
     ///
     /// FILE must be absent, empty, or an earlier report.
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
-    pub(super) html: Option<PathBuf>,
+    html: Option<PathBuf>,
 
     /// Print the results as JSON, one data object per device
     ///
@@ -163,49 +169,143 @@ pub(crate) struct TuneArgs {
     /// settings, before, left_out (settings that no udev rule can set), rule; for a store: store,
     /// date, file, max_window_kib, first_byte_ms, mb_per_s (per connection), requests_at_once.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
 impl TuneArgs {
-    /// Returns true if the result is to be set.
-    pub(super) fn sets(&self) -> bool {
-        self.apply || self.remember
+    /// Resolves the options into a plan.
+    ///
+    /// # Errors
+    ///
+    /// Refuses options that do not fit the kind of target.
+    pub(super) fn plan(self) -> Result<TunePlan, Failure> {
+        let plan = match self.what {
+            Some(TuneCommand::Verify { json }) => TunePlan::Verify { is_json: json },
+            Some(TuneCommand::Forget { device }) => TunePlan::Forget { name: device },
+            Some(TuneCommand::Follow { bdi }) => TunePlan::Follow { bdi },
+            None if self.list => TunePlan::List { is_json: self.json },
+            None => return self.measurement(),
+        };
+        Ok(plan)
     }
 
-    /// Refuses options that apply only to stores, or only to devices.
-    pub(super) fn check_target(&self) -> Result<(), Failure> {
-        let is_store = self.target.as_deref().is_some_and(|target| store::url_of(target).is_some());
-        let given: &[(&str, bool)] = if is_store {
-            &[
-                ("--apply", self.apply),
-                ("--scratch", self.scratch.is_some()),
-                ("--force", self.force),
-            ]
-        } else {
-            &[("--max-bytes", self.max_bytes.is_some()), ("--dry-run", self.dry_run)]
-        };
-        match given.iter().find(|(_, is_given)| *is_given) {
-            Some((flag, _)) if is_store => Err(Failure::WrongUse(format!(
+    fn measurement(self) -> Result<TunePlan, Failure> {
+        if let Some(url) = self.target.as_deref().and_then(store::url_of) {
+            let url = url.to_owned();
+            return self.store(url);
+        }
+        let for_urls = [("--max-bytes", self.max_bytes.is_some()), ("--dry-run", self.dry_run)];
+        if let Some(flag) = first_given(&for_urls) {
+            return Err(Failure::WrongUse(format!(
+                "{flag} is for the URL of an object, such as s3://bucket/key"
+            )));
+        }
+        let time =
+            TimePlan::new(self.time_limit(), self.scratch.is_some(), self.device_model.is_some());
+        let (profile, action) = (self.profile, self.action());
+        if let Some(name) = self.device.clone() {
+            return Ok(TunePlan::Model(ModelPlan { name, profile, time, output: self.output() }));
+        }
+        refuse_quick(action, &time)?;
+        Ok(TunePlan::Devices(DevicesPlan {
+            devices: self.target.clone().map_or(DeviceSelection::All, DeviceSelection::One),
+            profile,
+            time,
+            scratch: self.scratch.clone(),
+            action,
+            in_use: if self.yes { InUseConsent::Given } else { InUseConsent::Ask },
+            output: self.output(),
+        }))
+    }
+
+    /// Plans the measurement of a store.
+    fn store(self, url: String) -> Result<TunePlan, Failure> {
+        let for_devices = [
+            ("--apply", self.apply),
+            ("--scratch", self.scratch.is_some()),
+            ("--force", self.force),
+        ];
+        if let Some(flag) = first_given(&for_devices) {
+            return Err(Failure::WrongUse(format!(
                 "{flag}: a store has no setting of this machine; --remember keeps what was found \
                  for serve and mount"
-            ))),
-            Some((flag, _)) => Err(Failure::WrongUse(format!(
-                "{flag} is for the URL of an object, such as s3://bucket/key"
-            ))),
-            None => Ok(()),
+            )));
         }
+        self.store_plan(url)
+    }
+
+    #[cfg(feature = "objects")]
+    fn store_plan(self, url: String) -> Result<TunePlan, Failure> {
+        let bytes = self.max_bytes.unwrap_or(STORE_BYTES);
+        if bytes < STORE_BYTES_MIN {
+            return Err(Failure::WrongUse(format!(
+                "--max-bytes: {} bytes are too few to measure anything; give 64M or more",
+                bytes.0
+            )));
+        }
+        let action = match (self.dry_run, self.remember) {
+            (true, _) => StoreAction::Estimate,
+            (false, true) => StoreAction::Remember,
+            (false, false) => StoreAction::Measure,
+        };
+        let (time, prices) = (self.time_limit(), store::prices_of_environment()?);
+        Ok(TunePlan::Store(StorePlan { url, time, bytes, prices, action, output: self.output() }))
+    }
+
+    #[cfg(not(feature = "objects"))]
+    fn store_plan(self, _: String) -> Result<TunePlan, Failure> {
+        match store::StoreAccess::default().client()? {}
+    }
+
+    fn action(&self) -> TuneAction {
+        let lifetime = match (self.remember, self.apply) {
+            (true, _) => SettingLifetime::Remembered,
+            (false, true) => SettingLifetime::UntilBoot,
+            (false, false) => return TuneAction::Report,
+        };
+        TuneAction::Set(SetPlan { lifetime, is_forced: self.force })
+    }
+
+    fn output(self) -> TuneOutput {
+        TuneOutput { is_json: self.json, html: self.html, model: self.device_model }
     }
 
     /// Returns the time limit per device.
-    pub(super) fn budget(&self) -> Duration {
+    fn time_limit(&self) -> Duration {
         let seconds = self.seconds.unwrap_or(if self.quick { 15 } else { 60 });
         Duration::from_secs(u64::from(seconds))
     }
 }
 
+/// Refuses --quick with --remember before measuring.
+fn refuse_quick(action: TuneAction, time: &TimePlan) -> Result<(), Failure> {
+    let TuneAction::Set(set) = action else { return Ok(()) };
+    let is_quick = time.sweep_settings(ByteCount(0)).is_quick;
+    if !(set.remembers() && is_quick) || set.is_forced {
+        return Ok(());
+    }
+    Err(Failure::WrongUse(format!(
+        "--remember: {}; --force remembers it all the same",
+        Refusal::Quick
+    )))
+}
+
+/// Returns the first flag that was given.
+fn first_given<'f>(flags: &[(&'f str, bool)]) -> Option<&'f str> {
+    flags.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| *flag)
+}
+
+/// Default of --max-bytes: some tenths of a dollar at the egress prices of large clouds.
+#[cfg(feature = "objects")]
+const STORE_BYTES: ByteCount = ByteCount(8 << 30);
+
+/// Smallest --max-bytes: a few rounds of small parts.
+#[cfg(feature = "objects")]
+const STORE_BYTES_MIN: ByteCount = ByteCount(64 << 20);
+
 /// Subcommands of tune.
 #[derive(Debug, Subcommand)]
-pub(super) enum TuneCommand {
+enum TuneCommand {
     /// Check that remembered settings are in force; exit code 1 if not
     ///
     /// Also names other files that set the same: udev rules, tuned profiles, tmpfiles, scripts,
@@ -261,7 +361,7 @@ Examples:
   foreread tune --device usb-stick-2g
   sudo foreread tune sdb --yes --device-model sdb.toml; foreread-lab replay a.frt --device sdb.toml
   foreread tune --list; foreread tune verify; sudo foreread tune forget sdb
-  foreread tune s3://bucket/big.bin --dry-run --price-per-gb 0.09
+  FOREREAD_PRICE_PER_GB=0.09 foreread tune s3://bucket/big.bin --dry-run
   foreread tune s3://bucket/big.bin --remember; foreread tune forget s3://bucket/
 
 ";

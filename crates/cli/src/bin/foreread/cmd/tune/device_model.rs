@@ -14,6 +14,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use foreread_core::units::ByteCount;
 use foreread_sim::scenario::NamedDevice;
@@ -27,7 +28,6 @@ use foreread_tune::report::{Method, ParallelResult, Report};
 use foreread_tune::target::TuneTarget;
 use serde::Serialize;
 
-use super::args::TuneArgs;
 use super::date;
 use super::report::short;
 use foreread_cli::output::Failure;
@@ -62,14 +62,14 @@ pub(super) struct ChosenModel {
 impl ModelFile {
     /// Checks and prepares the file, so that a wrong path is reported before the measurement.
     pub(super) fn prepare(
-        args: &TuneArgs,
+        path: Option<&Path>,
         interrupted: &Arc<AtomicBool>,
         outputs: &mut CommandOutputs<'_>,
     ) -> Result<Option<Self>, Failure> {
-        let Some(path) = &args.device_model else { return Ok(None) };
+        let Some(path) = path else { return Ok(None) };
         refuse_stdout(("--device-model", "the model"), path, "the figures are")?;
         let file = outputs.prepare("--device-model", path, is_device_model)?;
-        let (path, interrupted) = (path.clone(), Arc::clone(interrupted));
+        let (path, interrupted) = (path.to_owned(), Arc::clone(interrupted));
         Ok(Some(Self { file, path, interrupted }))
     }
 
@@ -162,16 +162,16 @@ pub(super) fn choose(
     best.map(|(_, chosen)| chosen).ok_or_else(too_little)
 }
 
-/// Measures reads with several in flight, unless the sweep was stopped.
+/// Measures reads with several in flight for `time`, unless the sweep was stopped.
 pub(super) fn at_once(
-    args: &TuneArgs,
+    time: Option<Duration>,
     probe: &mut dyn ParallelProbe,
     stopped: Option<Stopped>,
 ) -> (Vec<ParallelResult>, Option<Stopped>) {
-    if args.device_model.is_none() || stopped.is_some() {
-        return (Vec::new(), stopped);
+    match time {
+        Some(time) if stopped.is_none() => parallel_reads(probe, time, 1),
+        Some(_) | None => (Vec::new(), stopped),
     }
-    parallel_reads(probe, args.budget().mul_f64(PARALLEL_SHARE), 1)
 }
 
 /// Returns the limits that the kernel reports for the device.
@@ -212,6 +212,3 @@ fn comments(chosen: &ChosenModel, what: String, notes: &[String]) -> Vec<String>
 fn is_device_model(head: &[u8]) -> bool {
     head.starts_with(DEVICE_MODEL_HEAD.as_bytes())
 }
-
-/// Share of the time spent on reads with several in flight.
-pub(super) const PARALLEL_SHARE: f64 = 0.1;

@@ -10,33 +10,10 @@ use foreread_core::units::ByteCount;
 use foreread_tune::advice::beside;
 use foreread_tune::report::{Method, Recommended, Refusal, Report};
 
-use super::args::TuneArgs;
-
-/// Requested action.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Intent {
-    /// Only print the result.
-    Look,
-    /// Set the window.
-    Set {
-        /// Also at each boot.
-        remember: bool,
-        /// Even if the result is unreliable.
-        force: bool,
-    },
-}
-
-impl Intent {
-    pub(super) fn of(args: &TuneArgs) -> Self {
-        if args.sets() {
-            return Self::Set { remember: args.remember, force: args.force };
-        }
-        Self::Look
-    }
-}
+use super::plan::TuneAction;
 
 /// Returns the headline.
-pub(super) fn headline(report: &Report, intent: Intent) -> String {
+pub(super) fn headline(report: &Report, action: TuneAction) -> String {
     let device = &report.device;
     let Some(to) = &report.recommended else {
         return format!("{device}: no window can be recommended yet, and nothing changes.");
@@ -61,7 +38,7 @@ pub(super) fn headline(report: &Report, intent: Intent) -> String {
     let verdict = verdict(report, to);
     format!(
         "{device}: {window} {verdict} for {profile} reads ({sure}); {}.",
-        change(report, to, intent)
+        change(report, to, action)
     )
 }
 
@@ -89,7 +66,7 @@ fn is_tie(report: &Report, to: &Recommended) -> bool {
 }
 
 /// Returns the change and the command to undo it.
-fn change(report: &Report, to: &Recommended, intent: Intent) -> String {
+fn change(report: &Report, to: &Recommended, action: TuneAction) -> String {
     if report.method == Method::Simulated {
         return "simulated, nothing is set".to_owned();
     }
@@ -102,9 +79,9 @@ fn change(report: &Report, to: &Recommended, intent: Intent) -> String {
     let gain = gain(report, kib).map_or_else(String::new, |gain| format!(", {gain} now"));
     let from = report.compared.now_kib.map_or_else(|| "?".to_owned(), |now| now.to_string());
     let is_same = report.compared.now_kib == Some(kib);
-    match intent {
-        Intent::Set { remember: false, .. } if is_same => "it is in force already".to_owned(),
-        Intent::Set { remember, force } => match (counts(remember), force) {
+    match action {
+        TuneAction::Set(set) if is_same && !set.remembers() => "it is in force already".to_owned(),
+        TuneAction::Set(set) => match (counts(set.remembers()), set.is_forced) {
             (Some(_), false) => "nothing is set, for the reason at the end".to_owned(),
             (Some(_), true) => {
                 format!("read_ahead_kb is set from {from} to {kib} by --force{gain}; {undo}")
@@ -112,8 +89,8 @@ fn change(report: &Report, to: &Recommended, intent: Intent) -> String {
             (None, _) if is_same => "it is in force already".to_owned(),
             (None, _) => format!("read_ahead_kb is set from {from} to {kib}{gain}; {undo}"),
         },
-        Intent::Look if is_same => "it is in force already".to_owned(),
-        Intent::Look => match counts(false) {
+        TuneAction::Report if is_same => "it is in force already".to_owned(),
+        TuneAction::Report => match counts(false) {
             Some(refusal) => format!("nothing changes, and --apply would refuse: {refusal}"),
             None => format!(
                 "nothing changes; --apply sets read_ahead_kb from {from} to {kib}{gain}; {undo}"
@@ -137,6 +114,7 @@ mod tests {
     use foreread_tune::report::{Compared, Profile, WindowResult};
 
     use super::*;
+    use crate::cmd::tune::plan::{SetPlan, SettingLifetime};
 
     fn report(to_kib: u64, between: [u64; 2], now_kib: u64, refusals: Vec<Refusal>) -> Report {
         Report {
@@ -167,7 +145,8 @@ mod tests {
     #[test]
     fn what_is_in_force_is_not_refused() {
         let refusals = vec![Refusal::NowUnknown { now_kib: Some(128) }];
-        let apply = Intent::Set { remember: false, force: false };
+        let apply =
+            TuneAction::Set(SetPlan { lifetime: SettingLifetime::UntilBoot, is_forced: false });
         let line = headline(&report(128, [128, 128], 128, refusals.clone()), apply);
         assert!(line.ends_with("it is in force already."), "{line}");
         let line = headline(&report(256, [256, 256], 128, refusals), apply);
@@ -178,13 +157,13 @@ mod tests {
     #[test]
     fn only_what_the_table_carries_is_best() {
         let open = vec![Refusal::ChangeUncertain { to_kib: 1024, now_kib: 128 }];
-        let line = headline(&report(1024, [128, 2048], 128, open), Intent::Look);
+        let line = headline(&report(1024, [128, 2048], 128, open), TuneAction::Report);
         assert!(line.starts_with("sda: 1M measured best, but not reliably, for"), "{line}");
         assert!(line.contains("--apply would refuse: the noise leaves open"), "{line}");
-        let line = headline(&report(8192, [2048, 2048], 8192, Vec::new()), Intent::Look);
+        let line = headline(&report(8192, [2048, 2048], 8192, Vec::new()), TuneAction::Report);
         assert!(line.starts_with("sda: 8M stays for mixed reads"), "{line}");
         let mut tie = report(1024, [512, 1024], 1024, Vec::new());
-        let line = headline(&tie, Intent::Look);
+        let line = headline(&tie, TuneAction::Report);
         assert!(line.starts_with("sda: 1M is best for mixed reads"), "{line}");
         let row = |window_kib, mb_per_s: f64| WindowResult {
             window_kib,
@@ -195,15 +174,15 @@ mod tests {
         };
         tie.sweep = vec![row(512, 101.0), row(1024, 100.0)];
         tie.plateau_kib = Some(512);
-        let line = headline(&tie, Intent::Look);
+        let line = headline(&tie, TuneAction::Report);
         assert!(line.starts_with("sda: 1M stays for mixed reads"), "{line}");
     }
 
     #[test]
     fn one_choice_is_not_between_two() {
-        let line = headline(&report(8192, [2048, 2048], 8192, Vec::new()), Intent::Look);
+        let line = headline(&report(8192, [2048, 2048], 8192, Vec::new()), TuneAction::Report);
         assert!(line.contains("the choice would be 2M, which may be slower"), "{line}");
-        let line = headline(&report(8192, [1024, 2048], 8192, Vec::new()), Intent::Look);
+        let line = headline(&report(8192, [1024, 2048], 8192, Vec::new()), TuneAction::Report);
         assert!(line.contains("the choice is between 1M and 2M,"), "{line}");
     }
 }

@@ -9,26 +9,27 @@ use foreread_report::{
 use foreread_tune::advice::tradeoffs;
 use foreread_tune::report::{Latency, Report, WindowResult};
 
-use super::headline::{Intent, headline};
-use super::measured::MeasuredDevice;
+use super::headline::headline;
+use super::outcome::MeasuredDevice;
+use super::plan::TuneAction;
 use super::report::{FLOOD_HEADING, HEADING, cells, conclusions, flood_cells, marked, size};
 
-pub(super) fn page(measured: &[MeasuredDevice], intent: Intent) -> ReportPage {
+pub(super) fn page(measured: &[MeasuredDevice], action: TuneAction) -> ReportPage {
     let first = measured.first();
-    let sentence = first.map(|one| headline(&one.report, intent)).unwrap_or_default();
+    let sentence = first.map(|one| headline(&one.report, action)).unwrap_or_default();
     let mut page = ReportPage::new("foreread tune", &sentence);
     // The headline shows the first device.
     let named = first.map(|one| section(one, None)).into_iter();
-    let rest = measured.iter().skip(1).map(|one| section(one, Some(intent)));
+    let rest = measured.iter().skip(1).map(|one| section(one, Some(action)));
     page.sections = named.chain(rest).collect();
     page
 }
 
-fn section(one: &MeasuredDevice, intent: Option<Intent>) -> ReportSection {
+fn section(one: &MeasuredDevice, action: Option<TuneAction>) -> ReportSection {
     let report = &one.report;
     let mut section = ReportSection::new(&report.device);
     let blocks = &mut section.blocks;
-    blocks.extend(intent.map(|intent| ReportBlock::Paragraph(headline(report, intent))));
+    blocks.extend(action.map(|action| ReportBlock::Paragraph(headline(report, action))));
     if !report.sweep.is_empty() {
         blocks.push(ReportBlock::Chart(ReportChart::Lines(throughput(report))));
     }

@@ -10,34 +10,38 @@ use foreread_tune::device_fit::DeviceLimits;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sweep::Sweep;
 
-use super::args::TuneArgs;
 use super::device_model::{self, ModelFile};
-use super::leave::interrupts;
-use super::measured::{MeasuredDevice, ended};
+use super::outcome::{MeasuredDevice, ended};
+use super::plan::{ModelPlan, TuneAction};
+use super::restore::interrupts;
 use super::simulated;
-use super::sweep_bounds::{progress, settings_of, show, write_page};
+use super::sweep_progress::{progress, show, write_page};
 use foreread_cli::html_file::HtmlFile;
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::output_file::CommandOutputs;
 
-/// A device in virtual time.
-pub(super) fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
+/// Measures a device in virtual time, and reports it.
+pub(super) fn measure_model(plan: &ModelPlan, out: &mut Printer) -> Result<(), Failure> {
+    let (model, output) = (plan.name.as_str(), &plan.output);
     let mut outputs = CommandOutputs::beside(&[]);
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
+    let page = HtmlFile::prepare(output.html.as_deref(), output.is_json, &mut outputs)?;
     let interrupted = interrupts()?;
-    let model_file = ModelFile::prepare(args, &interrupted, &mut outputs)?;
+    let model_file = ModelFile::prepare(output.model.as_deref(), &interrupted, &mut outputs)?;
     let no_such = || Failure::WrongUse(format!("--device {model}: no such model"));
     let mut probe = simulated::SimulatedDevice::find(model, interrupted).ok_or_else(no_such)?;
-    refuse_store(model, probe.model(), args)?;
+    if model_file.is_some() {
+        refuse_store(model, probe.model())?;
+    }
     let size = probe.size();
     let facts = DeviceFacts::of_model(model, size);
     let bar = progress();
-    let outcome = Sweep::new(settings_of(args, size))
+    let outcome = Sweep::new(plan.time.sweep_settings(size))
         .run(&mut probe, &mut |progress| show(&bar, model, progress));
     bar.finish_and_clear();
-    let mut report = advice::report(&facts, &outcome, args.profile);
+    let mut report = advice::report(&facts, &outcome, plan.profile);
     report.restored = true;
-    let (parallel, stopped) = device_model::at_once(args, &mut probe, outcome.stopped);
+    let (parallel, stopped) =
+        device_model::at_once(plan.time.parallel, &mut probe, outcome.stopped);
     report.parallel = parallel;
     let geometry = probe.model().geometry();
     let (max_io, depth) = (geometry.max_io.bytes(), u64::from(geometry.depth));
@@ -53,28 +57,25 @@ pub(super) fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Resul
         window,
         mount: None,
     };
-    let modelled = one.write_model(model_file, args);
-    if args.json {
+    let modelled = one.write_model(model_file, None);
+    if output.is_json {
         out.json("tune", [&one])?;
     } else {
-        one.print(args, out)?;
+        one.print(TuneAction::Report, out)?;
     }
-    write_page(page, args, std::slice::from_ref(&one), out)?;
+    write_page(page, TuneAction::Report, std::slice::from_ref(&one), out)?;
     ended(&one).and(modelled)
 }
 
 /// Refuses --device-model for the model of a store, which is a model already: a fit to figures of
 /// devices yields a disk or flash.
-fn refuse_store(name: &str, model: &DeviceParams, args: &TuneArgs) -> Result<(), Failure> {
+fn refuse_store(name: &str, model: &DeviceParams) -> Result<(), Failure> {
     match model {
-        DeviceParams::Store(_) if args.device_model.is_some() => Err(Failure::WrongUse(format!(
+        DeviceParams::Store(_) => Err(Failure::WrongUse(format!(
             "--device-model: {name} is a model of a store, and is one already: give its name to \
              replay --device or to a scenario; for a model of a store of yours, give tune the URL \
              of an object in place of --device"
         ))),
-        DeviceParams::Store(_)
-        | DeviceParams::Hdd(_)
-        | DeviceParams::Flash(_)
-        | DeviceParams::Mapped(_) => Ok(()),
+        DeviceParams::Hdd(_) | DeviceParams::Flash(_) | DeviceParams::Mapped(_) => Ok(()),
     }
 }

@@ -9,9 +9,9 @@ use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::TunedMount;
 
-use super::args::TuneArgs;
 use super::date;
-use super::measured::MeasuredDevice;
+use super::outcome::MeasuredDevice;
+use super::plan::SetPlan;
 use foreread_cli::output::{Failure, Printer};
 
 /// This program, as a udev rule can name it: root runs it, so that no user may replace it.
@@ -30,9 +30,9 @@ pub(super) fn program() -> Result<PathBuf, String> {
 
 /// Sets the window of a mount, and notes it first: until the mount goes, or for each time it is
 /// mounted.
-pub(super) fn keep(
+pub(super) fn apply(
     sys: &SystemRoot,
-    args: &TuneArgs,
+    set: SetPlan,
     one: &MeasuredDevice,
     mount: &TunedMount,
     settings: &[DeviceSetting],
@@ -51,19 +51,19 @@ pub(super) fn keep(
         report: one.report.clone(),
         read_ahead_kb,
         before_kb: before.and_then(|was| was.value.parse().ok()),
-        is_until_unmount: !args.remember,
+        is_until_unmount: !set.remembers(),
         bdi: mount.bdi.clone(),
     };
     let program =
-        if args.remember { program().map_err(Failure::WrongUse)? } else { PathBuf::new() };
+        if set.remembers() { program().map_err(Failure::WrongUse)? } else { PathBuf::new() };
     let is_new = before.is_none_or(|was| was.value != window.value);
     let mut notes = Vec::new();
-    if args.remember || is_new {
+    if set.remembers() || is_new {
         remember::remember_mount(sys, known, &program).map_err(|(path, error)| {
             Failure::Check(format!("{}: {error}; nothing was set", path.display()))
         })?;
     }
-    if args.remember {
+    if set.remembers() {
         notes.push(format!(
             "remembered; {MOUNT_RULE} sets it each time it is mounted, by running {}",
             program.display()

@@ -19,19 +19,20 @@ use foreread_tune::advice::{Tradeoff, beside, tradeoffs};
 use foreread_tune::flood::{FloodReport, FloodRow};
 use foreread_tune::report::{Method, Recommended, Report, WindowResult};
 
-use super::headline::{Intent, headline};
+use super::headline::headline;
+use super::plan::TuneAction;
 use super::remembered::words;
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::table;
 
 /// Prints the table and its conclusions.
-pub(super) fn print(out: &mut Printer, report: &Report, intent: Intent) -> Result<(), Failure> {
+pub(super) fn print(out: &mut Printer, report: &Report, action: TuneAction) -> Result<(), Failure> {
     let how = match report.method {
         Method::Kernel => "the kernel's own read-ahead",
         Method::Direct => "O_DIRECT, with the requests that the kernel would make",
         Method::Simulated => "a model, in virtual time",
     };
-    out.entry("", &headline(report, intent))?;
+    out.entry("", &headline(report, action))?;
     out.entry("", &format!("measured by {how}, {:.0} s", report.seconds))?;
     writeln!(out)?;
     if !report.sweep.is_empty() {

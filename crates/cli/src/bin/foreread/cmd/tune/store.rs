@@ -25,43 +25,46 @@ use foreread_tune::store_sweep::{
 };
 use serde::Serialize;
 
-use super::args::TuneArgs;
 use super::device_model::{ModelFile, WrittenModel};
-use super::leave::interrupts;
+use super::plan::{StoreAction, StorePlan};
+use super::restore::interrupts;
 use foreread_cli::html_file::HtmlFile;
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::output_file::CommandOutputs;
 use foreread_cli::store::{self, StoreClient, money};
 
-pub(super) fn run(url: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
+/// Measures the store of an object, and reports it.
+pub(super) fn measure_store(plan: &StorePlan, out: &mut Printer) -> Result<(), Failure> {
+    let StorePlan { url, prices, action, output, .. } = plan;
     let mut outputs = CommandOutputs::beside(&[]);
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
+    let page = HtmlFile::prepare(output.html.as_deref(), output.is_json, &mut outputs)?;
     let interrupted = interrupts()?;
-    let model = ModelFile::prepare(args, &interrupted, &mut outputs)?;
+    let model = ModelFile::prepare(output.model.as_deref(), &interrupted, &mut outputs)?;
     let options = StoreOptions {
         deadline: DEADLINE,
         retries: RETRIES,
         hedge: false,
         ..StoreOptions::default()
     };
-    let (object, stores) = StoreClient::measured(url, options, args.prices)?;
-    let settings = settings_of(url, &object, args)?;
-    let plan = settings.plan();
-    let most = args.prices.cost(plan.requests, plan.bytes);
-    if args.dry_run {
-        return dry_run(url, &object, (&plan, most), args, out);
+    let (object, stores) = StoreClient::measured(url, options, *prices)?;
+    let settings = settings_of(plan, &object)?;
+    let planned = settings.plan();
+    let most = store::cost(*prices, planned.requests, planned.bytes);
+    if *action == StoreAction::Estimate {
+        return dry_run(plan, &object, (&planned, most), out);
     }
     first_read(url, &object, &stores, settings.object)?;
-    out.notes(&[report::most(&plan, most)])?;
+    out.notes(&[report::most(&planned, most)])?;
     let swept = measure::sweep(&stores, &object, settings, &interrupted);
-    let mut tuned = TunedStore::of(url, &object, swept.findings, args);
+    let mut tuned = TunedStore::of(plan, &object, swept.findings);
     let is_over = swept.stopped.is_none();
-    let kept = (args.remember && is_over).then(|| remember::remember(&object, &tuned));
+    let is_kept = *action == StoreAction::Remember && is_over;
+    let kept = is_kept.then(|| remember::remember(&object, &tuned));
     tuned.remembered = kept.as_ref().and_then(|kept| kept.as_ref().ok()).cloned();
-    let modelled = model.filter(|_| is_over).map(|file| model::write(file, &tuned, args));
+    let modelled = model.filter(|_| is_over).map(|file| model::write(file, &tuned, *prices));
     let modelled = modelled.transpose().map(|written| tuned.device_model = written);
     store::set_said();
-    if args.json {
+    if output.is_json {
         out.json("tune", [&tuned])?;
     } else {
         report::print(out, &tuned)?;
@@ -112,12 +115,7 @@ struct TunedStore {
 }
 
 impl TunedStore {
-    fn of(
-        url: &str,
-        object: &MeasuredObject,
-        mut findings: StoreFindings,
-        args: &TuneArgs,
-    ) -> Self {
+    fn of(plan: &StorePlan, object: &MeasuredObject, mut findings: StoreFindings) -> Self {
         // Includes the opening request and aborted ones.
         if let Some(asked) = store::asked_so_far() {
             findings.asked.requests = asked.requests;
@@ -126,11 +124,11 @@ impl TunedStore {
         }
         let object = object.object();
         Self {
-            url: url.to_owned(),
+            url: plan.url.clone(),
             device: object.device_name().to_owned(),
             size: object.meta().size,
             etag: object.meta().e_tag.clone(),
-            cost: args.prices.cost(findings.asked.requests, findings.asked.bytes),
+            cost: store::cost(plan.prices, findings.asked.requests, findings.asked.bytes),
             foreread: ForereadSettings::of(&findings),
             clients: client_settings(&findings),
             device_model: None,
@@ -140,29 +138,18 @@ impl TunedStore {
     }
 }
 
-fn settings_of(
-    url: &str,
-    object: &MeasuredObject,
-    args: &TuneArgs,
-) -> Result<StoreSweepSettings, Failure> {
+fn settings_of(plan: &StorePlan, object: &MeasuredObject) -> Result<StoreSweepSettings, Failure> {
     let size = ByteCount(object.object().meta().size);
     if size < SMALLEST_OBJECT {
         return Err(Failure::WrongUse(format!(
-            "{url}: it has {} bytes, and parts are read over up to {CONNECTIONS_MAX} connections: \
+            "{}: it has {} bytes, and parts are read over up to {CONNECTIONS_MAX} connections: \
              give an object of at least 8M, or better of 512M or more, in the same bucket",
-            size.0
-        )));
-    }
-    let bytes = args.max_bytes.unwrap_or(BYTES_MAX);
-    if bytes < BYTES_MIN {
-        return Err(Failure::WrongUse(format!(
-            "--max-bytes: {} bytes are too few to measure anything; give 64M or more",
-            bytes.0
+            plan.url, size.0
         )));
     }
     Ok(StoreSweepSettings {
-        budget: args.budget(),
-        bytes,
+        budget: plan.time,
+        bytes: plan.bytes,
         object: size,
         connections_max: CONNECTIONS_MAX,
         // Each run starts at another offset, as earlier reads may be cached.
@@ -181,15 +168,14 @@ struct DryRun<'r> {
 }
 
 fn dry_run(
-    url: &str,
+    StorePlan { url, output, .. }: &StorePlan,
     object: &MeasuredObject,
     (plan, cost): (&PlannedSweep, Option<f64>),
-    args: &TuneArgs,
     out: &mut Printer,
 ) -> Result<(), Failure> {
     let (device, size) = (object.object().device_name(), object.object().meta().size);
     store::set_said();
-    if args.json {
+    if output.is_json {
         return out.json("tune", [DryRun { url, device, size, plan, cost }]);
     }
     out.entry("", &format!("{url}: {size} bytes; nothing was measured"))?;
@@ -220,12 +206,6 @@ fn ended(tuned: &TunedStore, stopped: Option<Stopped>) -> Result<(), Failure> {
 
 /// Connections per object; the limit of the client.
 const CONNECTIONS_MAX: u32 = 64;
-
-/// Default of --max-bytes: some tenths of a dollar at the egress prices of large clouds.
-const BYTES_MAX: ByteCount = ByteCount(8 << 30);
-
-/// Smallest --max-bytes: a few rounds of small parts.
-const BYTES_MIN: ByteCount = ByteCount(64 << 20);
 
 /// Deadline of a request; the sweep itself stops earlier.
 const DEADLINE: Duration = Duration::from_secs(30);

@@ -5,10 +5,12 @@
 //! Never: a model without a latency, or without the rate of a connection.
 
 use foreread_core::units::ByteCount;
-use foreread_tune::device_fit::{FittedDevice, FittedStore, ModelError, StorePrices};
+use foreread_object::StorePrices;
+use foreread_tune::device_fit::{
+    FittedDevice, FittedStore, ModelError, StorePrices as ModelPrices,
+};
 
 use super::TunedStore;
-use crate::cmd::tune::args::TuneArgs;
 use crate::cmd::tune::date;
 use crate::cmd::tune::device_model::{ChosenModel, ModelFile, WrittenModel};
 use foreread_cli::output::Failure;
@@ -17,9 +19,9 @@ use foreread_cli::output::Failure;
 pub(super) fn write(
     file: ModelFile,
     tuned: &TunedStore,
-    args: &TuneArgs,
+    prices: Option<StorePrices>,
 ) -> Result<WrittenModel, Failure> {
-    let chosen = chosen(tuned, args).ok_or_else(|| {
+    let chosen = chosen(tuned, prices).ok_or_else(|| {
         Failure::Check(format!(
             "{}: no model was written: too little was measured of it; give it more with --seconds \
              and --max-bytes",
@@ -32,9 +34,11 @@ pub(super) fn write(
     file.write(&tuned.device, &chosen, what, &findings.notes)
 }
 
-fn chosen(tuned: &TunedStore, args: &TuneArgs) -> Option<ChosenModel> {
-    let (per_1000_requests, per_gb) = args.prices.given();
-    let prices = StorePrices { per_1000_requests, per_gb };
+fn chosen(tuned: &TunedStore, prices: Option<StorePrices>) -> Option<ChosenModel> {
+    let prices = prices.map_or(ModelPrices::default(), |prices| ModelPrices {
+        per_1000_requests: prices.per_1000_requests,
+        per_gb: prices.per_gb,
+    });
     let store = FittedStore::of(&tuned.findings, ByteCount(tuned.size), prices)?;
     let points = store.points(&tuned.findings);
     let error = ModelError::of(&points)?;

@@ -7,13 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use foreread_core::units::ByteCount;
 use foreread_files::CommandInput;
 use foreread_tune::advice::{self, DeviceFacts};
 use foreread_tune::flood::TunableQueue;
 use foreread_tune::identity::identity;
 use foreread_tune::probe::real::{RealProbe, RealProbeOptions};
-use foreread_tune::report::{Method, Refusal, Report};
+use foreread_tune::report::{Method, Report};
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sweep::Sweep;
 use foreread_tune::sysfs::SystemRoot;
@@ -22,50 +21,49 @@ use foreread_tune::temporary_settings::{self, TemporarySettings};
 use indicatif::ProgressBar;
 
 use super::all::all;
-use super::args::TuneArgs;
+use super::apply::{apply, changed};
 use super::device_model::{self, ModelFile};
-use super::keep::{changed, keep};
-use super::leave::{interrupts, left_as_is, restore_left_behind};
-use super::measured::MeasuredDevice;
-use super::model_run::model_of;
-use super::sweep_bounds::{SWEEP_SHARE, progress, settings_of, show, write_page};
-use super::{ask, mixed, mounted, remembered};
+use super::outcome::MeasuredDevice;
+use super::plan::{DeviceSelection, DevicesPlan, InUseConsent, SWEEP_SHARE, TuneAction};
+use super::restore::{interrupts, left_as_is, restore_left_behind};
+use super::sweep_progress::{progress, show, write_page};
+use super::{confirm, mounted, remembered, scheduler_test};
 use foreread_cli::html_file::HtmlFile;
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::output_file::CommandOutputs;
 use foreread_cli::settings_holder::holder;
-use foreread_cli::store::url_of;
 
-pub(super) fn run(sys: &SystemRoot, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
-    args.check_target()?;
-    if let Some(model) = &args.device {
-        return model_of(model, args, out);
-    }
-    if let Some(url) = args.target.as_deref().and_then(url_of) {
-        return store_of(url, args, out);
-    }
-    refuse_quick(args)?;
-    let target = args.target.as_deref().map(|path| CommandInput { name: "TARGET", path });
-    let mut outputs = CommandOutputs::beside(target.as_slice());
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
+/// Measures the devices of the plan one by one.
+pub(super) fn measure_devices(
+    sys: &SystemRoot,
+    plan: &DevicesPlan,
+    out: &mut Printer,
+) -> Result<(), Failure> {
+    let DevicesPlan { devices, action, output, .. } = plan;
+    let target = match devices {
+        DeviceSelection::One(path) => Some(path.as_path()),
+        DeviceSelection::All => None,
+    };
+    let input = target.map(|path| CommandInput { name: "TARGET", path });
+    let mut outputs = CommandOutputs::beside(input.as_slice());
+    let page = HtmlFile::prepare(output.html.as_deref(), output.is_json, &mut outputs)?;
     let interrupted = interrupts()?;
-    let mut model = ModelFile::prepare(args, &interrupted, &mut outputs)?;
+    let mut model = ModelFile::prepare(output.model.as_deref(), &interrupted, &mut outputs)?;
     restore_left_behind(sys, out)?;
-    let paths = if args.all {
-        all(sys, args.remember, out)?
-    } else {
-        args.target.iter().cloned().collect()
+    let paths = match devices {
+        DeviceSelection::One(path) => vec![path.clone()],
+        DeviceSelection::All => all(sys, action.remembers(), out)?,
     };
     let mut measured = Vec::new();
     let (mut failed, mut set) = (Vec::new(), Vec::new());
     for path in &paths {
-        let told = one(sys, path, args, &interrupted).and_then(|mut one| {
-            let modelled = one.write_model(model.take(), args);
-            if !args.json {
-                one.print(args, out)?;
+        let told = one(sys, path, plan, &interrupted).and_then(|mut one| {
+            let modelled = one.write_model(model.take(), target);
+            if !output.is_json {
+                one.print(*action, out)?;
             }
-            let done = keep(sys, args, &one, out).and(modelled);
-            if done.is_ok() && args.sets() {
+            let done = apply(sys, *action, &one, out).and(modelled);
+            if done.is_ok() && *action != TuneAction::Report {
                 set.extend(words_of_set(&one));
             }
             measured.push(one);
@@ -73,10 +71,12 @@ pub(super) fn run(sys: &SystemRoot, args: &TuneArgs, out: &mut Printer) -> Resul
         });
         match told {
             Ok(()) => {}
-            Err(Failure::WrongUse(line) | Failure::Check(line)) if args.all => failed.push(line),
-            Err(failure) if !args.json || measured.is_empty() => return Err(failure),
+            Err(Failure::WrongUse(line) | Failure::Check(line)) if target.is_none() => {
+                failed.push(line);
+            }
+            Err(failure) if !output.is_json || measured.is_empty() => return Err(failure),
             Err(failure) => {
-                print_json(args, &measured, out)?;
+                out.json("tune", &measured)?;
                 return Err(failure);
             }
         }
@@ -84,8 +84,10 @@ pub(super) fn run(sys: &SystemRoot, args: &TuneArgs, out: &mut Printer) -> Resul
             break;
         }
     }
-    print_json(args, &measured, out)?;
-    write_page(page, args, &measured, out)?;
+    if output.is_json {
+        out.json("tune", &measured)?;
+    }
+    write_page(page, *action, &measured, out)?;
     out.notes(&failed)?;
     if interrupted.load(Ordering::Relaxed) {
         return Err(Failure::Check(interrupted_after(&set)));
@@ -94,14 +96,6 @@ pub(super) fn run(sys: &SystemRoot, args: &TuneArgs, out: &mut Printer) -> Resul
         0 => Ok(()),
         n => Err(Failure::Check(format!("{n} of {} devices could not be done", paths.len()))),
     }
-}
-
-#[cfg(feature = "objects")]
-use super::store::run as store_of;
-
-#[cfg(not(feature = "objects"))]
-fn store_of(_: &str, _: &TuneArgs, _: &mut Printer) -> Result<(), Failure> {
-    foreread_cli::store::StoreArgs::default().client().map(drop)
 }
 
 /// Names the settings changed on a device; None if all were in force before.
@@ -121,36 +115,17 @@ fn interrupted_after(set: &[String]) -> String {
     format!("interrupted; set before that, and still set: {}", set.join(", "))
 }
 
-fn print_json(
-    args: &TuneArgs,
-    measured: &[MeasuredDevice],
-    out: &mut Printer,
-) -> Result<(), Failure> {
-    if args.json { out.json("tune", measured) } else { Ok(()) }
-}
-
-/// Refuses --quick with --remember before measuring.
-fn refuse_quick(args: &TuneArgs) -> Result<(), Failure> {
-    let is_quick = settings_of(args, ByteCount(0)).is_quick;
-    if !(args.remember && is_quick) || args.force {
-        return Ok(());
-    }
-    Err(Failure::WrongUse(format!(
-        "--remember: {}; --force remembers it all the same",
-        Refusal::Quick
-    )))
-}
-
 fn one(
     sys: &SystemRoot,
     path: &Path,
-    args: &TuneArgs,
+    plan: &DevicesPlan,
     interrupted: &Arc<AtomicBool>,
 ) -> Result<MeasuredDevice, Failure> {
     // Errors are reported before the measurement.
-    let offer = args.scratch.as_ref().map(|folder| mixed::offer(sys, folder)).transpose()?;
+    let offer =
+        plan.scratch.as_ref().map(|folder| scheduler_test::offer(sys, folder)).transpose()?;
     let target = TuneTarget::resolve(path, sys).map_err(Failure::WrongUse)?;
-    can_be_kept(sys, args, &target)?;
+    can_be_applied(sys, plan.action, &target)?;
     let held = holder().map_err(|error| Failure::WrongUse(error.to_string()))?;
     let options = RealProbeOptions {
         interrupted: Arc::clone(interrupted),
@@ -159,24 +134,26 @@ fn one(
     };
     let mut probe =
         RealProbe::new(&target, Some(&held), sys, &options).map_err(Failure::WrongUse)?;
-    let sets = probe.method() == Method::Kernel || args.scratch.is_some();
-    if !target.in_use.is_empty() && (target.is_device || sets) && !args.yes {
-        ask::may_measure(&path.display().to_string(), &target.in_use, args.budget())?;
+    let sets = probe.method() == Method::Kernel || plan.scratch.is_some();
+    let is_slowed = !target.in_use.is_empty() && (target.is_device || sets);
+    if is_slowed && plan.in_use == InUseConsent::Ask {
+        confirm::may_measure(&path.display().to_string(), &target.in_use, plan.time.total)?;
     }
     let name = target.device.name.clone();
     let shown = target.mount.as_ref().map_or(&name, |mount| &mount.point).clone();
     let bar = progress();
     let (left_kib, now_kib) = window_in_force(sys, &target);
-    let sweep = Sweep::new(settings_of(args, target.len).beside(now_kib));
+    let sweep = Sweep::new(plan.time.sweep_settings(target.len).beside(now_kib));
     let outcome = sweep.run(&mut probe, &mut |progress| show(&bar, &shown, progress));
     let facts = DeviceFacts { now_kib, ..DeviceFacts::of(sys, &target, probe.method()) };
-    let mut report = advice::report(&facts, &outcome, args.profile);
+    let mut report = advice::report(&facts, &outcome, plan.profile);
     report.notes.splice(0..0, target.notes.iter().cloned());
     report.notes.extend(left_kib.map(left_by_a_killed_run));
     if let Some(why) = probe.why_direct() {
         report.notes.push(format!("not by the kernel's own read-ahead: {why}"));
     }
-    let (parallel, stopped) = device_model::at_once(args, &mut probe, outcome.stopped);
+    let (parallel, stopped) =
+        device_model::at_once(plan.time.parallel, &mut probe, outcome.stopped);
     report.parallel = parallel;
     drop(probe);
     let mut one = MeasuredDevice {
@@ -190,10 +167,10 @@ fn one(
         window: target.window(0),
         mount: target.mount.clone(),
     };
-    let scratch = args.scratch.as_deref().zip(offer.as_ref());
+    let scratch = plan.scratch.as_deref().zip(offer.as_ref());
     if let Some(scratch) = scratch.filter(|_| one.stopped.is_none()) {
-        mixed(sys, (args, scratch), &held, interrupted, &bar, &mut one);
-    } else if args.scratch.is_none() && one.mount.is_none() {
+        test_scheduler(sys, (plan, scratch), &held, interrupted, &bar, &mut one);
+    } else if plan.scratch.is_none() && one.mount.is_none() {
         one.report.notes.push(NO_SCRATCH.into());
     }
     bar.finish_and_clear();
@@ -235,14 +212,19 @@ fn restore(held: &TemporarySettings, report: &mut Report) {
 }
 
 /// Refuses, before measuring, a change that is impossible for this target.
-fn can_be_kept(sys: &SystemRoot, args: &TuneArgs, target: &TuneTarget) -> Result<(), Failure> {
-    if let (true, Err(why)) = (args.sets(), may_set(sys, target)) {
+fn can_be_applied(
+    sys: &SystemRoot,
+    action: TuneAction,
+    target: &TuneTarget,
+) -> Result<(), Failure> {
+    let TuneAction::Set(set) = action else { return Ok(()) };
+    if let Err(why) = may_set(sys, target) {
         return Err(Failure::WrongUse(format!(
             "{}: {why}; without --apply and --remember it is measured only",
             target.device.name
         )));
     }
-    if args.remember {
+    if set.remembers() {
         match &target.mount {
             None => identity(sys, &target.device.name).map(drop).map_err(|why| why.to_string()),
             Some(_) => mounted::program().map(drop),
@@ -265,16 +247,16 @@ const NO_SCRATCH: &str = "the scheduler's settings were not tried, since that ta
     --scratch DIR (without --quick and --all) tries them on a file made there";
 
 /// Tunes the scheduler on a scratch file. A failure keeps the results for windows.
-fn mixed(
+fn test_scheduler(
     sys: &SystemRoot,
-    (args, scratch): (&TuneArgs, (&Path, &TunableQueue)),
+    (plan, scratch): (&DevicesPlan, (&Path, &TunableQueue)),
     held: &TemporarySettings,
     interrupted: &Arc<AtomicBool>,
     bar: &ProgressBar,
     one: &mut MeasuredDevice,
 ) {
-    let budget = args.budget().mul_f64((1.0 - SWEEP_SHARE) * 0.9);
-    let outcome = match mixed::run(sys, scratch, budget, held, interrupted, (bar, SWEEP_SHARE)) {
+    let (time, bar) = (plan.time.scheduler, (bar, SWEEP_SHARE));
+    let outcome = match scheduler_test::run(sys, scratch, time, held, interrupted, bar) {
         Ok(outcome) => outcome,
         // Earlier results are kept, and printed.
         Err(stopped) => {

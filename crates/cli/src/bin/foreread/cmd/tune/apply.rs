@@ -13,34 +13,34 @@ use foreread_tune::remember::{self, Applied};
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
 
-use super::args::TuneArgs;
-use super::measured::{MeasuredDevice, ended};
+use super::outcome::{MeasuredDevice, ended};
+use super::plan::{SetPlan, TuneAction};
 use super::{date, mounted, remembered};
 use foreread_cli::output::{Failure, Printer};
 
-/// Applies or remembers the recommendation, and notes other places that set the same.
-pub(super) fn keep(
+/// Uses the recommendation as requested, and notes other places that set the same.
+pub(super) fn apply(
     sys: &SystemRoot,
-    args: &TuneArgs,
+    action: TuneAction,
     one: &MeasuredDevice,
     out: &mut Printer,
 ) -> Result<(), Failure> {
     let settings = one.recommended();
     let device = &one.report.device;
-    if !args.sets() {
+    let TuneAction::Set(set) = action else {
         ended(one)?;
         return out.notes(&others(sys, device, &settings));
-    }
-    refuse(args, one, &settings)?;
+    };
+    refuse(set, one, &settings)?;
     if let Some(mount) = &one.mount {
-        let mut notes = mounted::keep(sys, args, one, mount, &settings)?;
+        let mut notes = mounted::apply(sys, set, one, mount, &settings)?;
         notes.extend(undo(one, &settings));
         out.notes(&notes)?;
         return ended(one);
     }
     let mut notes = others(sys, device, &settings);
     let earlier = remember::applied_on(sys, device);
-    if args.remember {
+    if set.remembers() {
         // Undo restores the state before the first change, even if that only lasted until a boot.
         let before = remember::original(earlier.as_ref(), &one.before);
         let done = remember::remember(sys, device, &one.report, &settings, &before, &date::today());
@@ -78,11 +78,7 @@ pub(super) fn keep(
 }
 
 /// Refuses settings that must not be made.
-fn refuse(
-    args: &TuneArgs,
-    one: &MeasuredDevice,
-    settings: &[DeviceSetting],
-) -> Result<(), Failure> {
+fn refuse(set: SetPlan, one: &MeasuredDevice, settings: &[DeviceSetting]) -> Result<(), Failure> {
     let device = &one.report.device;
     // Ctrl-C overrides --force.
     if one.stopped == Some(Stopped::Interrupted) || settings.is_empty() {
@@ -95,10 +91,10 @@ fn refuse(
             "{device}: not all settings are as they were, nothing is set; run it again"
         )));
     }
-    let against = against(args, one);
+    let against = against(set, one);
     // Settings already in force need no evidence.
-    let is_in_force = !args.remember && changed(one, settings).next().is_none();
-    if args.force || against.is_empty() || is_in_force {
+    let is_in_force = !set.remembers() && changed(one, settings).next().is_none();
+    if set.is_forced || against.is_empty() || is_in_force {
         return Ok(());
     }
     Err(Failure::Check(format!(
@@ -109,8 +105,8 @@ fn refuse(
 }
 
 /// Returns the reasons against the requested change.
-pub(super) fn against(args: &TuneArgs, one: &MeasuredDevice) -> Vec<String> {
-    let counts = one.report.refusals.iter().filter(|it| args.remember || it.is_of_apply());
+pub(super) fn against(set: SetPlan, one: &MeasuredDevice) -> Vec<String> {
+    let counts = one.report.refusals.iter().filter(|it| set.remembers() || it.is_of_apply());
     counts.map(ToString::to_string).collect()
 }
 

@@ -1,5 +1,7 @@
 //! A measured device: its report, and all that is needed to set the recommendation.
 
+use std::path::Path;
+
 use foreread_tune::device_fit::DeviceLimits;
 use foreread_tune::flood::FloodReport;
 use foreread_tune::probe::Stopped;
@@ -8,9 +10,8 @@ use foreread_tune::setting::DeviceSetting;
 use foreread_tune::target::TunedMount;
 use serde::Serialize;
 
-use super::args::TuneArgs;
 use super::device_model::{ModelFile, WrittenModel};
-use super::headline::Intent;
+use super::plan::TuneAction;
 use super::report;
 use foreread_cli::output::{Failure, Printer};
 
@@ -42,8 +43,8 @@ pub(super) struct MeasuredDevice {
 }
 
 impl MeasuredDevice {
-    pub(super) fn print(&self, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
-        report::print(out, &self.report, Intent::of(args))?;
+    pub(super) fn print(&self, action: TuneAction, out: &mut Printer) -> Result<(), Failure> {
+        report::print(out, &self.report, action)?;
         if let Some(flood) = &self.flood {
             report::print_flood(out, flood)?;
         }
@@ -56,10 +57,10 @@ impl MeasuredDevice {
     pub(super) fn write_model(
         &mut self,
         file: Option<ModelFile>,
-        args: &TuneArgs,
+        target: Option<&Path>,
     ) -> Result<(), Failure> {
         let Some(file) = file.filter(|_| self.stopped.is_none()) else { return Ok(()) };
-        self.device_model = Some(file.fit(&self.report, &self.limits, args.target.as_deref())?);
+        self.device_model = Some(file.fit(&self.report, &self.limits, target)?);
         Ok(())
     }
 
