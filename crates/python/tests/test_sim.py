@@ -113,7 +113,7 @@ def test_a_run_is_that_of_the_command_line(tmp_path, policy):
     path = tmp_path / "mine.toml"
     path.write_text(SCENARIO)
     more = ["--policy", policy] if policy else []
-    [row] = printed("sim", str(path), "--seed", "7", *more)
+    [row] = printed("sim", str(path), "--seeds", "7+1", *more)
     # Equal floats: not a digit was lost on either way.
     assert sim.run(path, policy=policy, seed=7).to_dict() == row
 

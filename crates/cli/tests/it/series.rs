@@ -104,7 +104,7 @@ fn take_run<const COLUMNS: usize>(
 }
 
 const ALL: &str = "sim small.toml --policy linux-6 adaptive --max-window 64K auto --memory 2M 8M \
-                   --seed 11 --seeds 3";
+                   --seeds 11+3";
 
 /// Every run has its intervals, which sum up to its figures; the same alone and beside others.
 #[test]
@@ -137,7 +137,7 @@ fn a_series_of_sim_has_rows_for_each_interval_of_each_run() {
     }
     assert_eq!(lines.next(), None);
     // One run alone has the same rows; on stdout they are alone, too.
-    let alone = "sim small.toml --policy adaptive --max-window auto --memory 2M --seed 12";
+    let alone = "sim small.toml --policy adaptive --max-window auto --memory 2M --seeds 12+1";
     let alone = format!("{alone} --interval 5ms");
     let printed = folder.printed(&format!("{alone} --series -"));
     assert!(printed.starts_with(heading) && printed.lines().count() > 3, "{printed}");

@@ -57,8 +57,8 @@ fn one_seed_is_one_run_and_another_is_another() {
     let first = run(&[]);
     assert_eq!(first, run(&[]));
     assert_eq!(first["seed"], 7);
-    assert_eq!(first, run(&["--seed", "7"]));
-    assert_ne!(first["hash"], run(&["--seed", "8"])["hash"]);
+    assert_eq!(first, run(&["--seeds", "7+1"]));
+    assert_ne!(first["hash"], run(&["--seeds", "8+1"])["hash"]);
     let other = run(&["--policy", "none"]);
     assert_eq!(other["policy"], "none");
     assert_ne!(first["hash"], other["hash"]);
@@ -128,7 +128,7 @@ fn files_that_are_not_there_and_flags_that_are_not_are_refused() {
     let file = small.file();
     assert!(refused(&["sim", "/nowhere.toml"]).contains("/nowhere.toml"));
     assert!(refused(&["sim", &file, "--policy", "best"]).contains("adaptive"));
-    assert!(refused(&["sim", &file, "--seed", "-1"]).contains("'-1'"));
+    assert!(refused(&["sim", &file, "--seeds=-1"]).contains("'-1'"));
     assert!(refused(&["sim", &file, "--trace", "/nowhere/trace"]).contains("/nowhere/trace"));
     assert!(refused(&["sim", &file, "--compare", "/nowhere"]).contains("/nowhere"));
     assert!(refused(&["sim", &file, "--trace", &file]).contains("would replace the scenario"));

@@ -2,5 +2,6 @@
 
 pub(crate) mod device_model;
 pub(crate) mod policy;
+pub(crate) mod seeds;
 pub(crate) mod series;
 pub(crate) mod trace_format;

@@ -38,17 +38,6 @@ pub(crate) fn about_means(seeds: usize) -> String {
     )
 }
 
-/// Returns `count` consecutive seeds; fails if the range overflows.
-pub(crate) fn seeds_from(first: u64, count: u64) -> Result<Vec<u64>, String> {
-    let last = first.checked_add(count - 1).ok_or_else(|| {
-        format!("--seeds {count}: the last seed is 2^64 - 1; the first is {first}")
-    })?;
-    Ok((first..=last).collect())
-}
-
 /// The note where each seed gave the same.
 pub(crate) const SAME_WITH_EACH_SEED: &str =
     "each seed gave the same run: nothing that follows from the seed varies";
-
-/// More would take a day.
-pub(crate) const MAX_SEEDS: u64 = 10_000;

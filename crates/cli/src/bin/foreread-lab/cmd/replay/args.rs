@@ -21,9 +21,9 @@ use super::real::args::{RealArgs, check_policy};
 use super::real::opened_target::RunMethod;
 use crate::args::device_model::{DeviceModelArg, device_models};
 use crate::args::policy::{eviction_policies, simulated_policies};
+use crate::args::seeds::{SeedRange, seed_range};
 use crate::args::series::SeriesArgs;
 use crate::args::trace_format::trace_formats;
-use crate::intervals::{MAX_SEEDS, seeds_from};
 use foreread_cli::args::help::CODES_AND_UNITS;
 use foreread_cli::args::max_window::{MaxWindow, window_of_pages, windows_of};
 use foreread_cli::measure::method::AccessMethod;
@@ -99,20 +99,14 @@ pub(crate) struct ReplayArgs {
     #[arg(long)]
     warm: bool,
 
-    /// Seed of the random latencies of a device: a store, or flash with jitter
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
-    seed: u64,
-
-    /// Replay with N consecutive seeds
+    /// Replay with N consecutive seeds, from FIRST or 1 on, of the random latencies of a device: a
+    /// store, or flash with jitter
     ///
     /// Each figure is a mean over the seeds; +- is half of its 95 % confidence interval. x waited
     /// is relative to the first policy with the same eviction policy, memory and seed, and the
     /// window at the same position of --max-window.
-    #[arg(
-        long, value_name = "N", default_value_t = 1,
-        value_parser = clap::value_parser!(u64).range(1..=MAX_SEEDS),
-    )]
-    seeds: u64,
+    #[arg(long, value_name = "[FIRST+]N", default_value = "1", value_parser = seed_range)]
+    seeds: SeedRange,
 
     /// Omit the offline optima least s, x req and x MIN; saves one pass over the trace, and the
     /// memory for its reads
@@ -130,7 +124,7 @@ pub(crate) struct ReplayArgs {
         long, value_name = "POLICY", num_args = 1.., value_parser = eviction_policies(),
         conflicts_with_all =
             ["device", "policy", "eviction", "max_window", "pace", "scale", "warm", "per", "series",
-             "seed", "seeds"],
+             "seeds"],
     )]
     cache: Vec<CachePolicyKind>,
 
@@ -221,8 +215,9 @@ impl ReplayArgs {
         if !(0.0..=1e6).contains(&self.scale) {
             return Err(Failure::WrongUse("--scale: must be 0 to 1000000".to_owned()));
         }
-        if self.seeds > 1 && self.html.is_some() {
-            let seeds = self.seeds;
+        let seeds = self.seeds.seeds(DEFAULT_SEED).map_err(Failure::WrongUse)?;
+        if seeds.len() > 1 && self.html.is_some() {
+            let seeds = seeds.len();
             return Err(Failure::WrongUse(format!(
                 "--html: cannot show {seeds} seeds; give one, or --json for all"
             )));
@@ -232,7 +227,7 @@ impl ReplayArgs {
         } else if let Some(target) = self.real.target() {
             ReplayMode::Real(self.real(target)?)
         } else {
-            ReplayMode::Simulated(Box::new(self.simulated()?))
+            ReplayMode::Simulated(Box::new(self.simulated(seeds)?))
         };
         Ok(ReplayPlan {
             traces: self.trace.clone(),
@@ -244,7 +239,7 @@ impl ReplayArgs {
         })
     }
 
-    fn simulated(&self) -> Result<SimulatedPlan, Failure> {
+    fn simulated(&self, seeds: Vec<u64>) -> Result<SimulatedPlan, Failure> {
         let device = self.device.load()?;
         let device_file = match &self.device {
             DeviceModelArg::File(path) => Some(path.clone()),
@@ -259,7 +254,7 @@ impl ReplayArgs {
             memories: self.memories(&MEMORY, MAX_MEMORY)?,
             timing: self.timing(),
             is_warmed: self.warm,
-            seeds: seeds_from(self.seed, self.seeds).map_err(Failure::WrongUse)?,
+            seeds,
             group: match self.per {
                 None => ReplayGroup::Whole,
                 Some(GroupBy::File) => ReplayGroup::File,

@@ -16,8 +16,8 @@ use super::plan::{RecordPlan, SimPlan};
 use super::report::window_words;
 use super::{grid, layout, rivals, wrong};
 use crate::args::policy::simulated_policies;
+use crate::args::seeds::{SeedRange, seed_range};
 use crate::args::series::SeriesArgs;
-use crate::intervals::{MAX_SEEDS, seeds_from};
 use foreread_cli::args::help::CODES_AND_UNITS;
 use foreread_cli::args::max_window::{MaxWindow, window_of_pages, windows_of};
 use foreread_cli::output::Failure;
@@ -71,16 +71,9 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = sizes::parse)]
     memory: Vec<ByteCount>,
 
-    /// Seed of all random numbers, overriding the scenario's
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-
-    /// Run with N consecutive seeds
-    #[arg(
-        long, value_name = "N", default_value_t = 1,
-        value_parser = clap::value_parser!(u64).range(1..=MAX_SEEDS),
-    )]
-    seeds: u64,
+    /// Run with N consecutive seeds of all random numbers, from FIRST or the scenario's on
+    #[arg(long, value_name = "[FIRST+]N", default_value = "1", value_parser = seed_range)]
+    seeds: SeedRange,
 
     /// With combinations: omit the offline bounds x req and x MIN, and keep no reads in memory
     #[arg(long)]
@@ -167,10 +160,10 @@ impl SimArgs {
             self.scenario.as_ref().expect("clap requires a scenario where no subcommand is given");
         let text = fs::read_to_string(path).map_err(|error| wrong(path, &error))?;
         let mut scenario = Scenario::parse(&text).map_err(|error| wrong(path, &error))?;
-        scenario.seed = self.seed.unwrap_or(scenario.seed);
+        let seeds = self.seeds.seeds(scenario.seed).map_err(Failure::WrongUse)?;
+        scenario.seed = seeds[0];
         let combinations = self.combinations(&scenario)?;
         self.check_memories(&scenario, path, &text)?;
-        let seeds = seeds_from(scenario.seed, self.seeds).map_err(Failure::WrongUse)?;
         let record = match (&self.trace, &self.compare) {
             (Some(trace), _) => RecordPlan::Write(trace.clone()),
             (None, Some(compare)) => RecordPlan::Compare(compare.clone()),

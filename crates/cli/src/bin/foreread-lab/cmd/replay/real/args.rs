@@ -23,7 +23,7 @@ pub(in crate::cmd::replay) struct RealArgs {
     /// were cached stay cached; pages cached by the runs are dropped after each. Ctrl-C ends the
     /// run and prints the results so far.
     #[arg(long = "real", value_name = "TARGET")]
-    #[arg(conflicts_with_all = ["device", "cache", "objects", "per", "series", "seed", "seeds"])]
+    #[arg(conflicts_with_all = ["device", "cache", "objects", "per", "series", "seeds"])]
     target: Option<PathBuf>,
 
     /// With --real: access methods, separated by commas: foreread, buffered (page cache), direct
