@@ -36,7 +36,7 @@ impl<'i> CommandOutputs<'i> {
         path: &Path,
         is_ours: fn(&[u8]) -> bool,
     ) -> Result<OutputFile, Failure> {
-        let failed = |error| failed(option, error);
+        let failed = |error: FileError| failed(option, &error);
         self.take(option, path, OutputDestination::of(path).map_err(failed)?)?;
         let file = ResultFile::create(path, self.inputs, is_ours).map_err(failed)?;
         Ok(OutputFile { option, file })
@@ -70,7 +70,7 @@ impl OutputFile {
         self,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), Failure> {
-        self.file.write_whole(write).map_err(|error| failed(self.option, error))
+        self.file.write_whole(write).map_err(|error| failed(self.option, &error))
     }
 }
 
@@ -89,13 +89,12 @@ pub fn refuse_stdout(
 
 /// Converts the error of an option's file. A closed reader of stdout (`--output - | head`) is no
 /// error of the path.
-pub(crate) fn failed(option: &str, error: FileError) -> Failure {
-    match error {
-        FileError::System { path, source, .. }
-            if is_stdout(&path) && source.kind() == io::ErrorKind::BrokenPipe =>
-        {
-            Failure::Stdout(source)
-        }
-        error => Failure::WrongUse(format!("{option} {error}")),
+pub fn failed(option: &str, error: &FileError) -> Failure {
+    if let FileError::System { path, source, .. } = error
+        && is_stdout(path)
+        && source.kind() == io::ErrorKind::BrokenPipe
+    {
+        return Failure::Stdout(io::ErrorKind::BrokenPipe.into());
     }
+    Failure::WrongUse(format!("{option} {error}"))
 }

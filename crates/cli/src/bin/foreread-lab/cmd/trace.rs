@@ -94,7 +94,7 @@ fn convert(
     out: &mut Printer,
 ) -> Result<(), Failure> {
     let inputs = [CommandInput { name: "the trace", path: &args.trace }];
-    let file_error = |error| output_file::failed("--output", error);
+    let file_error = |error| output_file::failed("--output", &error);
     let file = ResultFile::create(output, &inputs, is_trace).map_err(file_error)?;
     let mut bad = None;
     let written = file.write_whole(|out| {
