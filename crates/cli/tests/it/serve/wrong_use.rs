@@ -32,7 +32,7 @@ fn wrong_flags_are_one_line_that_says_what_is_right() {
         (&["--unix", sock, "--memory", "64MB"], "64M"),
         (&["--unix", sock, "--dirty-age", "5"], "5s"),
         (&["--unix", sock, "--delay", "often"], "latency=4ms"),
-        (&["--unix", sock, "--set", "scheduler=cfq"], "wants noop or deadline"),
+        (&["--unix", sock, "--set", "scheduler=cfq"], "must be noop or deadline"),
         (&["--unix", sock, "--policy", "linux-2.4"], "linux-6"),
         (&["--unix", sock, "--set", "fifo_batch"], "NAME=VALUE"),
         (&["--unix", sock, "--set", "fifo_batch=many"], "fifo_batch=many: must be a number"),
