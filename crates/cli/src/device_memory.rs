@@ -129,7 +129,7 @@ pub fn default_directory() -> PathBuf {
     Path::new(state).join("devices")
 }
 
-/// Saves records once a minute and when dropped. The drop waits at most [`LAST_SAVE`], as the
+/// Saves records once a minute and when dropped. The drop waits at most `LAST_SAVE`, as the
 /// directory may be on a device that hangs.
 #[derive(Debug)]
 pub struct LearntSaver {

@@ -50,7 +50,7 @@ impl SlowDeviceServer {
     }
 }
 
-/// Serves until stdin is closed. The first line of stdout is [`READY`] with the mount point, or an
+/// Serves until stdin is closed. The first line of stdout is `READY` with the mount point, or an
 /// error.
 ///
 /// The child creates the mount point, as the parent may be killed at any time and would leave it
