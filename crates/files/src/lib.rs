@@ -23,6 +23,7 @@ pub mod journal;
 pub mod kept_file;
 mod output;
 mod pid_file;
+pub mod regular;
 pub mod scratch;
 mod socket;
 pub mod system;

@@ -3,8 +3,8 @@
 //! Files are written atomically and durably with mode 0644, their directories with mode 0755. Only
 //! files written by foreread are replaced, and only regular files are removed.
 
-use std::fs::{self, DirBuilder};
-use std::io;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::draft::Draft;
 use crate::entry::{DirectoryName, ExistingFile};
-use crate::{FileError, output, trusted_path};
+use crate::{FileError, output, regular, trusted_path};
 
 /// Writes a whole file, creating its directories. `is_ours` receives the first 4 KiB of an existing
 /// file; an empty file is replaced, too.
@@ -44,13 +44,28 @@ pub fn write_whole(path: &Path, text: &str, is_ours: fn(&[u8]) -> bool) -> Resul
 ///
 /// If another user could have written it and this process is root, or if the system refuses.
 pub fn read_trusted(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+    let Some(mut file) = open_trusted(path)? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    match file.read_to_end(&mut bytes) {
+        Ok(_) => Ok(Some(bytes)),
+        Err(source) => Err(FileError::System { path: path.to_owned(), doing: "read it", source }),
+    }
+}
+
+/// Opens a regular system file that only root can have written; None if it is missing.
+///
+/// # Errors
+///
+/// If another user could have written it and this process is root, if the path names something
+/// else, or if the system refuses.
+pub fn open_trusted(path: &Path) -> Result<Option<File>, FileError> {
     let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     if fs::symlink_metadata(path).is_err_and(|error| is_missing(&error)) {
         return Ok(None);
     }
     trusted_path::check_state(path)?;
-    let read = fs::read(path).map(Some);
-    read.map_err(|source| FileError::System { path: path.to_owned(), doing: "read it", source })
+    let opened = regular::open(path).map(Some);
+    opened.map_err(|source| FileError::System { path: path.to_owned(), doing: "open it", source })
 }
 
 /// Removes a regular file. Returns whether it existed.

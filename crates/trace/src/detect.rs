@@ -28,7 +28,8 @@ pub(crate) fn detect(head: &[u8]) -> Result<TraceFormat, String> {
         packed::PackedFormat::OracleGeneral => TraceFormat::OracleGeneral,
     });
     format.ok_or_else(|| {
-        line.as_deref().and_then(unsupported::by_line).unwrap_or_else(|| {
+        let known = line.as_deref().and_then(unsupported::by_line);
+        known.or_else(|| packed::single_record(head)).unwrap_or_else(|| {
             let names = TraceFormat::ALL.map(TraceFormat::name).join(", ");
             format!("has none of the known formats: {names}")
         })

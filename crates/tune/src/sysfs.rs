@@ -9,9 +9,10 @@ mod device;
 mod mount;
 mod select;
 
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::path::{Path, PathBuf};
+
+use foreread_files::regular;
 
 pub use device::{BlockDevice, BlockDeviceKind, Queue, SchedulerAttribute};
 pub use mount::MountEntry;
@@ -121,14 +122,7 @@ impl SystemRoot {
     /// a pipe without a writer, a device that reacts to being opened, or an endless file.
     #[must_use]
     pub fn bytes(&self, absolute: impl AsRef<Path>) -> Option<Vec<u8>> {
-        let path = self.path(absolute);
-        if !fs::metadata(&path).ok()?.is_file() {
-            return None;
-        }
-        let mut bytes = Vec::new();
-        let file = File::open(path).ok()?;
-        file.take(BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
-        (bytes.len() as u64 <= BYTES_MAX).then_some(bytes)
+        regular::read(&self.path(absolute), BYTES_MAX).ok()
     }
 
     /// Returns the number in a file.

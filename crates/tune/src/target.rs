@@ -26,6 +26,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use foreread_core::units::{ByteCount, PAGE_SIZE};
+use foreread_files::regular;
 
 use crate::errno_text::errno_text;
 use crate::setting::{DeviceSetting, READ_AHEAD_KB};
@@ -256,7 +257,7 @@ fn found_in(path: &Path, about: &Metadata, sys: &SystemRoot) -> Result<TuneTarge
             format!("a file of {kib} KiB is too small to measure; give one of at least 1 MiB");
         return Err(line);
     }
-    let opened = File::open(path).map_err(|error| {
+    let opened = regular::open(path).map_err(|error| {
         if error.kind() == ErrorKind::PermissionDenied {
             return "no permission to read it; run as root, or give a file that you may read"
                 .into();

@@ -103,19 +103,40 @@ pub(crate) fn scsi_op(command: u16) -> Option<TraceOp> {
     }
 }
 
-/// Returns the packed format of these first bytes, if each record in them is plausible.
+/// Returns the packed format of these first bytes, if they have enough records and each of them is
+/// plausible.
 pub(crate) fn detect(head: &[u8]) -> Option<PackedFormat> {
     [PackedFormat::VscsiV1, PackedFormat::VscsiV2, PackedFormat::OracleGeneral].into_iter().find(
         |format| {
-            let mut records = head.chunks_exact(format.size()).take(PROBED).peekable();
+            let mut records = head.chunks_exact(format.size()).take(PROBED);
             let mut last_s = 0;
-            records.peek().is_some()
+            records.len() >= format.min_records()
                 && records.all(|record| format.is_plausible(record, &mut last_s))
         },
     )
 }
 
+/// Returns the advice for bytes that may be a trace of a single record, too short to be detected.
+pub(crate) fn single_record(head: &[u8]) -> Option<String> {
+    let format = PackedFormat::OracleGeneral;
+    let is_one = head.len() == format.size() && format.is_plausible(head, &mut 0);
+    is_one.then(|| {
+        "has 24 bytes, too few to detect a format; if it is one record of oracleGeneral, add \
+         --format oracle-general"
+            .to_owned()
+    })
+}
+
 impl PackedFormat {
+    /// Fewest records that the detection accepts. VSCSI records carry a version. Those of
+    /// oracleGeneral have no mark, and a quarter of all files of 24 bytes pass for one.
+    fn min_records(self) -> usize {
+        match self {
+            Self::VscsiV1 | Self::VscsiV2 => 1,
+            Self::OracleGeneral => 2,
+        }
+    }
+
     fn is_plausible(self, record: &[u8], last_s: &mut u64) -> bool {
         let parsed = self.parse(record, &mut FileTable::default());
         let is_valid = parsed.is_ok_and(|raw| raw.is_none_or(|raw| raw.checked().is_ok()));

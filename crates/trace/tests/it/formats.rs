@@ -108,6 +108,8 @@ fn times_are_counted_from_the_first_record_and_do_not_go_back() {
     assert_eq!((times, reader.out_of_order()), (vec![0, 2, 2], 1));
 }
 
+const VSCSI: (TraceFormat, TraceFormat) = (TraceFormat::VscsiV1, TraceFormat::VscsiV2);
+
 #[test]
 fn packed_records_are_read() {
     let mut one = Vec::new();
@@ -138,6 +140,16 @@ fn packed_records_are_read() {
     assert_eq!(records(&one), (TraceFormat::VscsiV1, found(10_000, Write)));
     assert_eq!(records(&two), (TraceFormat::VscsiV2, found(10_000, Write)));
     assert_eq!(records(&oracle), (TraceFormat::OracleGeneral, found(1_000_000_000, Read)));
+
+    // A single record has no mark of its format; a second one has to confirm it.
+    let error = read(&oracle[..24]).expect_err("one record").to_string();
+    assert!(error.starts_with("t: has 24 bytes") && error.contains("oracle-general"), "{error}");
+    assert!(read(&oracle[..47]).is_err(), "the second is cut off");
+    assert_eq!(records(&oracle[..48]).0, TraceFormat::OracleGeneral);
+    let named = Some(TraceFormat::OracleGeneral);
+    let mut single = TraceReader::with_format(&oracle[..24], "t", named).expect("it is named");
+    assert!(single.next_record().expect("well formed").is_some());
+    assert_eq!((records(&one[..32]).0, records(&two[..40]).0), VSCSI);
 
     one.truncate(70);
     let error = read(&one).expect_err("cut off").to_string();

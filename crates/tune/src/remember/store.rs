@@ -87,7 +87,7 @@ fn read(sys: &SystemRoot, id: &str, path: &Path) -> Result<Remembered, String> {
 
 /// Returns the bytes of a record, if there is one.
 pub(super) fn text(sys: &SystemRoot, id: &str) -> Option<Vec<u8>> {
-    fs::read(sys.path(store_path(id))).ok()
+    sys.bytes(store_path(id))
 }
 
 pub(super) fn write(sys: &SystemRoot, remembered: &Remembered) -> Result<(), (PathBuf, io::Error)> {

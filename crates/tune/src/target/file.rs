@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use foreread_core::units::PAGE_SIZE;
+use foreread_files::regular;
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 
@@ -85,8 +86,8 @@ pub(super) fn largest_in(folder: &Path) -> Option<PathBuf> {
     }
     keep_largest(&mut largest);
     largest.into_iter().map(|(_, path)| path).find(|path| {
-        let file = File::open(path);
-        file.is_ok_and(|file| {
+        // A user may have replaced it by a pipe since the listing.
+        regular::open(path).is_ok_and(|file| {
             let len = file.metadata().map_or(0, |about| about.size());
             let stored: u64 = stored(&file, len).iter().map(|part| part.end - part.start).sum();
             stored >= LEAST.0

@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use foreread_files::journal;
+use foreread_files::{journal, system};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -84,7 +84,7 @@ pub fn left_behind(sys: &SystemRoot) -> Vec<DeviceSetting> {
     let is_notes = |path: &PathBuf| path.to_str().is_some_and(|path| path.ends_with(SUFFIX));
     let mut left = Vec::new();
     for path in paths.filter(is_notes) {
-        let Ok(mut file) = File::open(&path) else { continue };
+        let Ok(Some(mut file)) = system::open_trusted(&path) else { continue };
         if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
             continue;
         }
@@ -346,54 +346,4 @@ const LOCK_TRIES: u32 = 10;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_killed_run_has_left_is_named() {
-        let root = tempfile::tempdir().expect("a folder");
-        let sys = SystemRoot::at(root.path());
-        let setting = |kib| DeviceSetting::read_ahead_kb("sda", kib);
-        let file = sys.path(setting(0).file());
-        fs::create_dir_all(file.parent().expect("a folder")).expect("it is made");
-        fs::write(&file, "128\n").expect("it is written");
-        let mut notes = RestoreJournal::new(&sys, "sda").expect("notes");
-        notes.before(&sys, &setting(64)).expect("it is noted");
-        fs::write(&file, "64\n").expect("it is written");
-        assert_eq!(left_behind(&sys), [], "its run is alive");
-        drop(notes);
-        assert_eq!(left_behind(&sys), [setting(128)]);
-        fs::write(&file, "256\n").expect("it is written");
-        assert_eq!(left_behind(&sys), [], "it was set by other means since");
-        fs::write(&file, "128\n").expect("it is written");
-        assert_eq!(left_behind(&sys), [], "it is as before");
-    }
-    /// The name of a backing device is given to the next mount: a killed run's notes set back the
-    /// window of another file system.
-    #[test]
-    fn another_mount_with_the_same_name_keeps_its_window() {
-        let root = tempfile::tempdir().expect("a folder");
-        let sys = SystemRoot::at(root.path());
-        let attribute = "/sys/class/bdi/0:52/read_ahead_kb".to_owned();
-        let setting = |kib: &str| DeviceSetting {
-            device: "0:52".to_owned(),
-            attribute: attribute.clone(),
-            value: kib.to_owned(),
-        };
-        let file = sys.path(&attribute);
-        let folder = file.parent().expect("a folder");
-        fs::create_dir_all(folder).expect("it is made");
-        fs::write(&file, "15360\n").expect("it is written");
-        let mut notes = RestoreJournal::new(&sys, "0:52").expect("notes");
-        notes.before(&sys, &setting("128")).expect("it is noted");
-        // Its number must not be free while the next one is made.
-        fs::rename(folder, sys.path("/gone")).expect("it goes");
-        fs::create_dir_all(folder).expect("it is made");
-        fs::write(&file, "128\n").expect("it is written");
-        assert!(notes.before(&sys, &setting("64")).is_err(), "it is another one");
-        drop(notes);
-        let restored = restore_all(&sys);
-        assert_eq!(restored, Restored::default());
-        assert_eq!(sys.number(&attribute), Some(128));
-    }
-}
+mod tests;

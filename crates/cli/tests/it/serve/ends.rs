@@ -108,6 +108,21 @@ fn a_command_finds_the_server_and_its_exit_code_is_ours() {
     assert!(port.trim_end().parse::<u16>().is_ok_and(|port| port > 0), "{port}");
 }
 
+/// The shell was the first `sh` in `PATH`, also for root.
+#[test]
+fn a_command_runs_in_the_shell_of_the_system() {
+    let place = Place::new();
+    let file = place.file("disk", 1 << 20);
+    let planted = place.file("sh", 0);
+    fs::write(&planted, "#!/bin/sh\nexit 99\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&planted, mode).unwrap();
+    let mut serve = foreread(&["serve"]);
+    serve.arg(&file).args(["--run", "exit 7"]).env("PATH", planted.parent().unwrap());
+    let output = serve.output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+}
+
 #[test]
 fn a_command_ends_with_the_server() {
     let place = Place::new();

@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use foreread_files::regular;
+
 use super::{Conflict, Wins, names};
 use crate::setting::READ_AHEAD_KB;
 use crate::sysfs::{BlockDevice, SystemRoot};
@@ -163,12 +165,9 @@ pub(super) fn script_in(sys: &SystemRoot, command: &str) -> Option<(PathBuf, Str
 }
 
 fn read(sys: &SystemRoot, file: &Path) -> Option<String> {
-    let here = sys.path(file);
-    let metadata = fs::metadata(&here).ok()?;
-    if !metadata.is_file() || metadata.len() > SCRIPT_BYTES_MAX {
-        return None;
-    }
-    Some(String::from_utf8_lossy(&fs::read(here).ok()?).into_owned())
+    // Cron and units name files in folders of users, who can replace them at any time.
+    let bytes = regular::read(&sys.path(file), SCRIPT_BYTES_MAX).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn sources(sys: &SystemRoot) -> Vec<ScriptSource> {

@@ -4,7 +4,7 @@
 
 use std::io::{Read as _, Write as _};
 
-use foreread_files::CommandInput;
+use foreread_files::{CommandInput, regular};
 use foreread_tune::fleet::{self, Fleet, MachineClass};
 
 use super::html;
@@ -49,10 +49,7 @@ pub(super) fn merge(plan: &MergePlan, out: &mut Printer) -> Result<(), Failure> 
 /// A regular file of sensible size.
 fn text_of(path: &std::path::Path) -> std::io::Result<String> {
     // Opening a pipe without a writer would block.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(std::io::Error::other("is not a regular file"));
-    }
-    let file = std::fs::File::open(path)?;
+    let file = regular::open(path)?;
     let mut text = String::new();
     file.take(REPORT_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > REPORT_MAX {

@@ -3,9 +3,10 @@
 //! Names that match neither are refused.
 
 use std::cell::OnceCell;
+use std::io::ErrorKind;
 use std::path::Path;
 
-use foreread_files::PrivateDirectory;
+use foreread_files::{PrivateDirectory, regular};
 use foreread_tune::capture;
 use foreread_tune::mounts::{FileSystemKind, Governor, MountWindow, mount_windows};
 use foreread_tune::sysfs::{BlockDevice, MountEntry, SystemRoot, devices_named_among, place_of};
@@ -22,11 +23,13 @@ impl SystemCopy {
     pub(super) fn open(root: &Path) -> Result<Self, Failure> {
         let wrong = |why: String| Failure::WrongUse(format!("--root {}: {why}", root.display()));
         if root.is_file() {
-            let size = root.metadata().map_or(0, |about| about.len());
-            if size > RECORDING_MAX {
-                return Err(wrong("is larger than any recording of doctor --capture".to_owned()));
-            }
-            let text = std::fs::read_to_string(root).map_err(|error| wrong(error.to_string()))?;
+            let bytes = regular::read(root, RECORDING_MAX).map_err(|error| {
+                if error.kind() == ErrorKind::FileTooLarge {
+                    return wrong("is larger than any recording of doctor --capture".to_owned());
+                }
+                wrong(error.to_string())
+            })?;
+            let text = String::from_utf8(bytes).unwrap_or_default();
             if !text.starts_with(capture::FIRST_LINE) {
                 return Err(wrong(
                     "is not a file of doctor --capture; give one, or a folder".to_owned(),

@@ -31,7 +31,8 @@ impl RunningCommand {
         export: &str,
         ended: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
-        let mut shell = Command::new("sh");
+        // As in system(3), not from PATH, where users may be able to write.
+        let mut shell = Command::new("/bin/sh");
         shell.args(["-c", line]).env("exportname", export);
         shell.env("uri", place.uris(export).first().map_or("", String::as_str));
         shell.env("unixsocket", place.unix.clone().unwrap_or_default());
