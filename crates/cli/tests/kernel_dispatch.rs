@@ -337,13 +337,13 @@ fn kernel_version() -> (u32, u32) {
 /// The first release whose scheduler keeps its place in each direction, as the rule does.
 const FIRST_KERNEL: (u32, u32) = (6, 0);
 
-/// How many the device takes at a time.
+/// Commands that the device accepts at a time.
 const TAGS: u32 = 4;
 
-/// How often a load is sent until it is clear.
+/// Most runs of a load before its result must be clear.
 const TRIES: u32 = 5;
 
-/// From an issue to the next pick, and something more.
+/// Time from an issue to the next pick, with a margin.
 const A_LITTLE_US: u64 = 100;
 
 const LOADS: u64 = 30;
