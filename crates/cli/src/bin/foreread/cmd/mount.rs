@@ -98,7 +98,7 @@ fn mount_image(plan: &MountPlan, source: &ImageMount) -> Result<(), Failure> {
         engine.io_backend(),
     ));
     let over = mount.run();
-    // The thread that unmounts holds it until it has said how.
+    // The unmounting thread holds the lock until it has printed the outcome.
     drop(stopper.lock());
     left.recording.finish();
     drop((control, saver));
