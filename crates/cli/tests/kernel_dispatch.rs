@@ -130,7 +130,7 @@ impl Trial {
     /// Sends it to a scheduler that knows nothing yet.
     fn send(&mut self, lab: &Lab) -> Vec<Event> {
         lab.begin_anew(TAGS);
-        // What a kernel makes of one millisecond is its tick.
+        // The kernel rounds one millisecond up to its tick.
         lab.set("iosched/read_expire", "1");
         self.tick_ms = lab.get("iosched/read_expire");
         let settings = &mut self.settings;
