@@ -130,7 +130,7 @@ impl Trial {
     /// Sends it to a scheduler that knows nothing yet.
     fn send(&mut self, lab: &Lab) -> Vec<Event> {
         lab.begin_anew(TAGS);
-        // What a kernel makes of one millisecond is its tick.
+        // The kernel rounds one millisecond up to its tick.
         lab.set("iosched/read_expire", "1");
         self.tick_ms = lab.get("iosched/read_expire");
         let settings = &mut self.settings;
@@ -337,13 +337,13 @@ fn kernel_version() -> (u32, u32) {
 /// The first release whose scheduler keeps its place in each direction, as the rule does.
 const FIRST_KERNEL: (u32, u32) = (6, 0);
 
-/// How many the device takes at a time.
+/// Commands that the device accepts at a time.
 const TAGS: u32 = 4;
 
-/// How often a load is sent until it is clear.
+/// Most runs of a load before its result must be clear.
 const TRIES: u32 = 5;
 
-/// From an issue to the next pick, and something more.
+/// Time from an issue to the next pick, with a margin.
 const A_LITTLE_US: u64 = 100;
 
 const LOADS: u64 = 30;

@@ -91,7 +91,7 @@ impl PageCache {
         Self::sharing(bound, 0)
     }
 
-    /// Creates a cache whose owner keeps `more` bytes for each frame within the same bound.
+    /// Creates a cache that leaves `more` bytes per frame of its bound to the owner.
     #[must_use]
     pub(crate) fn sharing(bound: ByteCount, more: u64) -> Self {
         assert!(bound >= Self::MIN_BOUND, "a bound of {bound} bytes is too small for a cache");

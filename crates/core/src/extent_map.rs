@@ -56,7 +56,7 @@ pub enum InvalidExtents {
     Unaligned(usize),
     /// It ends past the limit for files and devices.
     TooFar(usize),
-    /// With it, the map exceeds its memory limit.
+    /// It would make the map exceed its memory limit.
     TooMuch(usize),
 }
 

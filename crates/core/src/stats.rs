@@ -26,7 +26,7 @@ pub struct Stats {
     pub device_writes: u64,
     /// Cache pages in those writes.
     pub device_write_pages: u64,
-    /// Cache pages in those reads. A page that is read in parts counts once for each.
+    /// Cache pages in the device reads. A page that is read in parts counts once for each part.
     pub device_pages: u64,
     /// Pages that were read again, alone, because their request failed.
     pub retries: u64,

@@ -133,7 +133,7 @@ fn in_pieces(inodes: &Inodes, inode: &Inode) -> Option<File> {
 /// Number of files kept open.
 const KEPT: usize = 128;
 
-/// Up to this size a file is one kernel request, and needs no windows of its own.
+/// Largest file that the kernel reads in one request; such a file needs no windows.
 const SMALL_BYTES: u64 = 128 << 10;
 
 /// Most extents of a file opened as one, because their list is read as a whole.

@@ -369,7 +369,7 @@ fn generation(inode: &Inode) -> Generation {
 /// Nothing changes while the image is mounted.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The kernel asks again at each use.
+/// Makes the kernel revalidate at each use.
 const NEVER: Duration = Duration::ZERO;
 
 /// Positions in a directory: after `.`, after `..`, then the image's positions plus this offset.

@@ -283,7 +283,7 @@ impl Mountpoint {
     /// Returns a path that shows our mount.
     fn path_to(&self, ours: &MountEntry) -> Option<PathBuf> {
         let mut paths = vec![ours.point.clone()];
-        // A mount point keeps its name in its directory while it is mounted on.
+        // A directory cannot be renamed while it is a mount point.
         if let Some(name) = self.directory.file_name() {
             let parent = format!("/proc/self/fd/{}", self.parent.as_raw_fd());
             paths.push(Path::new(&parent).join(name));

@@ -12,8 +12,8 @@
 //!        ^
 //! ```
 //!
-//! A walk shows in a directory whose predecessor was entered just before it. A program that enters
-//! a single directory is looking for a file.
+//! A walk is detected at a directory whose predecessor was entered just before it. A program that
+//! enters a single directory is looking for a file.
 
 use std::collections::HashMap;
 

@@ -191,7 +191,7 @@ impl WalkPrefetcher {
         needed.sort_by_key(|block| block.start);
         needed.dedup();
         self.gaps.count(&tables, &needed);
-        // Most inodes of names were read together with those of the directories.
+        // The directories' reads have already brought most inodes of names.
         read_bytes += bytes(&tables.read).max(files_bytes);
         self.fetched.0 += directories.len() as u64;
         self.fetched.1 += read_bytes;

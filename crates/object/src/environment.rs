@@ -109,7 +109,7 @@ pub(crate) fn check(scheme: &ObjectStoreScheme, settings: &StoreSettings) -> Res
         ObjectStoreScheme::MicrosoftAzure => {
             check_all::<AzureConfigKey>("AZURE_", variables, settings)
         }
-        // Web servers use no variables.
+        // No environment variables configure web servers.
         ObjectStoreScheme::Http | ObjectStoreScheme::Local | ObjectStoreScheme::Memory | _ => {
             Ok(())
         }

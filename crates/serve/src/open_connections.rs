@@ -88,7 +88,7 @@ enum ConnectionPhase {
 pub(crate) enum Admission {
     /// The client may begin its handshake.
     Admitted,
-    /// The client may begin its handshake; that of this other client was closed for it.
+    /// The client may begin its handshake, in place of this other client, which was disconnected.
     Replaced(Arc<Socket>),
     /// All connections of its kind are served.
     Full,
@@ -245,7 +245,7 @@ impl KindCounts {
 }
 
 impl ClientKind {
-    /// Returns the places for handshakes beyond those of served connections.
+    /// Returns the number of handshakes allowed in addition to the served connections.
     fn control_room(self) -> usize {
         match self {
             Self::Local => CONTROL_ROOM,

@@ -41,14 +41,14 @@ impl Socket {
             pid: peer.pid.as_raw_nonzero().get(),
             user: peer.uid.as_raw(),
         });
-        // A reply of 64 KiB fits in twice what most systems begin with. If not, it goes in parts.
+        // Twice the usual default holds a reply of 64 KiB. A smaller buffer splits the reply.
         let _ = sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER);
         Self { fd, peer }
     }
 
     pub(crate) fn tcp(fd: OwnedFd, addr: SocketAddr) -> Self {
-        // Replies go out whole: there is nothing to wait for. A peer whose machine is gone is found
-        // out in the end.
+        // Each reply is sent whole, so Nagle's algorithm would only delay it. Keep-alives detect a
+        // peer whose machine has gone.
         let _ = sockopt::set_tcp_nodelay(&fd, true);
         let _ = sockopt::set_socket_keepalive(&fd, true);
         Self { fd, peer: Peer::Tcp(addr) }
@@ -88,7 +88,7 @@ impl Socket {
         Ok(sockopt::set_socket_timeout(&self.fd, sockopt::Timeout::Recv, timeout)?)
     }
 
-    /// Nothing more is received: a thread that waits for it is told that this is the end.
+    /// Shuts down the receiving side: a thread blocked in a receive sees the end of the stream.
     pub(crate) fn stop_receiving(&self) {
         let _ = shutdown(&self.fd, Shutdown::Read);
     }

@@ -10,7 +10,7 @@ use support::{Random, check, read, serve};
 const LEN: u64 = 2 << 20;
 const CLIENTS: usize = 1000;
 
-/// Memory of this process that is in use, in KiB.
+/// Resident memory of this process, in KiB.
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("a file of the kernel");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a figure");

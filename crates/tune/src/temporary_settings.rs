@@ -144,7 +144,7 @@ impl TemporarySettings {
             Ok(HolderReply::Set) => {
                 return Err(io::Error::other("the holder of settings misanswers"));
             }
-            // It is still trying, and holds its lock.
+            // The holder is still restoring, and holds its lock.
             Err(error) if error.kind() == ErrorKind::TimedOut => return Err(error),
             // It was killed, so restore as the next start would.
             Err(_) => restore_left_behind(&self.sys),

@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 
 use crate::nbd::NbdReader;
 
-/// What reads are sent to.
+/// Target of the reads.
 pub(crate) trait Reader: Send {
     /// Reads exactly so many bytes.
     fn read_exact_at(&mut self, to: &mut [u8], at: u64) -> io::Result<()>;

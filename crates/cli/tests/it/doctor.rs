@@ -147,7 +147,7 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        // Partitions outlive the file that was bound, and the next user would have them.
+        // Partitions outlive the bound file: the next user of the loop device would inherit them.
         let _ = Command::new("partx").args(["--delete", &self.node]).output();
         let _ = Command::new("losetup").args(["--detach", &self.node]).output();
     }

@@ -236,7 +236,7 @@ fn catches_interrupts(line: &str) -> bool {
     [SIGINT, SIGTERM, SIGHUP].iter().all(|signal| mask & 1 << (signal - 1) != 0)
 }
 
-/// Four jobs of fio at random, as recorded and on the file itself.
+/// Four jobs of fio's random reads, replayed as recorded and on the file itself.
 #[test]
 fn what_fio_reads_is_recorded_and_read_again() {
     let test = "what_fio_reads_is_recorded_and_read_again";

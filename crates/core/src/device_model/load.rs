@@ -169,7 +169,7 @@ impl LoadMeter {
             self.work(back, part_ns, 0);
         }
         if back > 0 {
-            // It was faster than its class; the device did that work all the same.
+            // It was faster than its class, but the device did the same work.
             self.work(back, if is_whole { left_ns } else { 0.0 }, 1);
             self.seal(back);
         }

@@ -97,7 +97,7 @@ impl IoPath {
         request.load.len(request.sectors)
     }
 
-    /// Returns true if no caller waited for any page of the request when it was dispatched.
+    /// Returns true if no reader was waiting for a page of the request when it was dispatched.
     ///
     /// # Panics
     ///

@@ -339,8 +339,8 @@ impl Prefetcher {
         } else {
             self.max_window
         };
-        // A sequential stream gets twice as much, within the limit of one read and the largest
-        // useful window. Where that is one page, half of it would be none.
+        // A sequential stream gets twice this maximum, so the maximum is halved to stay within one
+        // read and the largest useful window. Half of one page would be none.
         let max = match advice {
             Advice::Sequential if is_learnt => Pages((max.0 / 2).max(1)),
             Advice::Sequential => max.min(Pages(largest.0 / 2)),

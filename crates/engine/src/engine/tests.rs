@@ -64,8 +64,8 @@ fn a_thread_that_ends_leaves_its_streams_to_the_next_driver() {
     assert!(engine.state.queue().is_empty());
 }
 
-/// A thread held the engine while it left its streams. Where the last handle ended just then, the
-/// thread ended the engine, in the destructor of a thread-local value.
+/// A thread that leaves its streams must not keep the engine alive. If the last handle was dropped
+/// at that moment, the thread used to end the engine in the destructor of a thread-local value.
 #[test]
 fn an_engine_ends_with_its_last_handle_while_a_thread_leaves_its_streams() {
     struct Ends(std::sync::mpsc::Sender<i32>);

@@ -1,5 +1,5 @@
-//! The part of an io_uring that a sleeping thread uses without the engine's mutex: it enters the
-//! kernel, and touches neither queue.
+//! The part of an io_uring that a sleeping thread uses without the engine's mutex: the thread
+//! enters the kernel and touches neither queue.
 
 use std::fmt;
 use std::io;

@@ -147,7 +147,7 @@ fn o_direct() -> Result<(), String> {
     opened.map_err(|e| format!("no O_DIRECT in {}: {e}", scratch().display()))
 }
 
-/// A new one for each probe: the tests of one process run at the same time.
+/// Each probe gets a new one, because the tests of a process run in parallel.
 fn probe_path() -> PathBuf {
     static PROBES: AtomicU32 = AtomicU32::new(0);
 

@@ -1,9 +1,9 @@
-//! File systems that are full: each write and each flush has an answer, what can be written is, and
-//! what a good flush acknowledged is there.
+//! Full file systems: each write and each flush completes, every page that fits is written, and
+//! data covered by a successful flush is on the device.
 //!
-//! In:    real file systems with little space, and devices that refuse as told.
+//! In:    real file systems with little space, and devices that refuse on command.
 //! Out:   errors that are ENOSPC; bytes.
-//! Never: a claim about time, but for the watchdog's.
+//! Never: a claim about time, except by the watchdog.
 
 #![allow(clippy::cast_possible_truncation, reason = "files of tests are small")]
 

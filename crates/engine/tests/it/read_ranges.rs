@@ -100,7 +100,7 @@ fn ranges_have_the_bytes_of_plain_reads() {
     with_each_io("ranges_have_the_bytes_of_plain_reads", |io| {
         let dir = tempdir().unwrap();
         let path = write_file(dir.path(), 1, LEN);
-        // The smaller one has fewer frames than the file has pages: what came is evicted meanwhile.
+        // The smaller engine has fewer frames than the file has pages: it evicts pages before use.
         for memory in [1 << 20, 16 << 20] {
             let engine = engine_of(io, memory);
             let file = engine.open(&path).unwrap();

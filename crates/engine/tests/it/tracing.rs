@@ -16,7 +16,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 thread_local! {
-    /// An engine that the subscriber asks something of at each event.
+    /// Engine that the subscriber queries at each event.
     static ASKED: RefCell<Option<Engine>> = const { RefCell::new(None) };
 }
 

@@ -245,7 +245,7 @@ fn a_device_that_fails_is_the_error_of_the_write_and_of_the_flush() {
     });
 }
 
-/// The thread that did a step lets go of the file before the task hears of it, or another engine
+/// The thread that performs a step drops its file before it wakes the task, or another engine
 /// would find it in use.
 #[test]
 fn a_file_is_closed_with_its_handle_when_the_last_step_was_heard_of() {

@@ -1,4 +1,4 @@
-//! Inode-table read-ahead by expected benefit: reads further blocks along while that pays off.
+//! Inode-table read-ahead by expected benefit: extends a window while the next block pays off.
 //!
 //! Memory is bounded by [`Adaptive::MEMORY_BYTES`]. Design, measured tables: docs/design/itable.md.
 

@@ -39,7 +39,7 @@ pub fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(scratch()).expect("a folder")
 }
 
-/// An image of so many MiB.
+/// Creates an image of this size in MiB.
 pub fn make(folder: &Path, mib: u64, options: &[&str]) -> PathBuf {
     let image = folder.join("image");
     File::create(&image).and_then(|file| file.set_len(mib << 20)).expect("a file");
@@ -133,7 +133,7 @@ pub fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 251 + (at >> 12)).to_le_bytes()[0]).collect()
 }
 
-/// Files whose maps are deep or have nothing in them.
+/// Files whose extent maps are deep or empty.
 fn holes(root: &Path, able: Able) {
     let folder = root.join("holes");
     fs::create_dir(&folder).unwrap();

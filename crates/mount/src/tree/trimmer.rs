@@ -36,7 +36,7 @@ impl TrimmerQueue {
         (Self { to, limit }, from)
     }
 
-    /// Queues a name whose file was replaced.
+    /// Queues the name of a replaced file.
     pub(super) fn forget(&self, parent: u64, name: String) {
         self.say(TrimTask::Forget(parent, name));
     }

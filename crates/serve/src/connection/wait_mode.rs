@@ -15,10 +15,10 @@
 //!                                                          recv, several replies in one send
 //! ```
 //!
-//! Which is best depends on where the system runs the client, on what else the machine does, and on
-//! the client; a wake-up costs from 2 us to 50 us on a virtual machine whose processors sleep. The
-//! server cannot know these. So it tries each way for some turns, takes the one that costs the
-//! least time a request, and tries again more and more rarely, or when it has become slow.
+//! The best mode depends on the client, on the processor that it runs on, and on the load of the
+//! machine; a wake-up takes from 2 us to 50 us on a virtual machine whose processors sleep. The
+//! server cannot predict this, so it tries each mode for some turns and picks the one with the
+//! least time per request. It probes again at growing intervals, or when the mode becomes slow.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;

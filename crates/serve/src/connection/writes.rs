@@ -1,8 +1,8 @@
 //! Write requests: their payload goes to the cache as it arrives.
 //!
-//! A connection buffers one receive buffer of payload at most. Bytes for which the cache has no
-//! room, and those of FUA writes, are copied and written by a future or by the blocking pool; this
-//! client is not received from until a part of its write is done.
+//! A connection buffers at most one receive buffer of payload. If the cache is full, or if the
+//! write is FUA, a future or the blocking pool copies and writes the bytes, and the connection
+//! receives nothing more until part of the write is done.
 
 use super::Connection;
 use super::payload::{Incoming, to_page_end};

@@ -61,7 +61,7 @@ pub(super) trait BitsFile {
 }
 
 impl BlockMap {
-    /// Reads the bits of a file by `read`. The inner error says which page has no valid copy.
+    /// Reads the bits of a file with `read`. The inner error names the page without a valid copy.
     pub(super) fn read(
         read: impl Fn(&mut [u8], u64) -> io::Result<()>,
         layout: OverlayLayout,

@@ -104,7 +104,7 @@ impl OverlayLayout {
         file.write_all_at(header, 0)
     }
 
-    /// Checks that a file has this header. The inner error says what the file is instead.
+    /// Checks that a file has this header. The inner error describes the file found instead.
     pub(super) fn check(self, file: &File, header: &[u8]) -> io::Result<Result<(), String>> {
         let mut found = [0; HEADER];
         if file.metadata()?.len() < HEADER as u64 {

@@ -84,5 +84,5 @@ impl Drop for NamedSocket {
     }
 }
 
-/// As many as may come at once.
+/// Connections that may queue before they are accepted.
 const BACKLOG: i32 = 1024;

@@ -73,7 +73,7 @@ fn a_new_server_has_its_counters() {
     assert!(counters.into_iter().all(|(_, value)| *value == 0.0));
 }
 
-/// Programs that store the JSON find it unchanged: the test's own copy of its keys.
+/// The JSON keeps its keys, which other programs store: the test has its own list of them.
 #[test]
 fn the_keys_of_the_json_are_these() {
     let json = serde_json::to_value(stats()).expect("numbers and texts");

@@ -27,7 +27,7 @@ use foreread_serve::{CounterReader, Export, ServeError, Server, ServerLimits, St
 use hang::{Watchdog, wait_until};
 use tempfile::TempDir;
 
-/// A server that runs, of a file of [`byte`]s.
+/// Running server of a file of [`byte`]s.
 pub struct Running {
     pub engine: Engine,
     pub meter: CounterReader,

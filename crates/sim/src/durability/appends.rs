@@ -137,7 +137,7 @@ impl DurabilityWorld {
         append.left -= len;
         append.at = append.at.map(|at| at + len);
         let is_complete = append.left == 0;
-        // No more is written to a file that has become shorter, as if the append had come first.
+        // A file that has become shorter gets no more writes, as if the append had come first.
         if fault.is_some() || len == 0 || is_complete {
             self.end_append(number, fault.is_none() && is_complete);
         }

@@ -76,7 +76,7 @@ fn each_ratio_is_to_the_first_policy_with_the_same_seeds() {
     assert_eq!(rows[1].evicted_unread.over_first, None);
 }
 
-/// Percentiles of what took time, counted from the histograms of a run of the same seed.
+/// The percentiles cover operations that took time; a run of the same seed confirms them.
 #[test]
 fn hits_are_no_part_of_the_percentiles() {
     let mut scenario = scenario("", "policy = 'linux-6'");

@@ -1,4 +1,4 @@
-//! Eviction policies of the literature below the whole path, in place of the library's own.
+//! Eviction policies of the literature in place of the library's own, below the whole path.
 
 use foreread_core::prefetch::Policy;
 use foreread_sim::cache_policy::CachePolicyKind;

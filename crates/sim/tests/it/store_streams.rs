@@ -102,7 +102,7 @@ fn first_256_mib_in(link: Link, read: &str, without: &[AdaptivePart]) -> Outcome
     run(&text.replace("[file.object]", &expected), without)
 }
 
-/// The windows of a stream grew to half of the largest one before they grew by four.
+/// A lone reader fills the link after four round trips, because its windows grow fourfold.
 #[test]
 fn one_reader_has_the_link_after_four_round_trips() {
     for (link, least) in [

@@ -102,8 +102,8 @@ impl FittedStore {
         let latency_us = first_byte.p50 * 1e3 * spread.mean();
         let part = found.connections.first()?.part_kib as f64 * 1024.0;
         let part_us = part / found.one_connection_mb_per_s.filter(|rate| *rate > 0.0)?;
-        // A part that arrived faster than the first byte of small reads did not come from the
-        // store.
+        // A part that arrived sooner than the first byte of small reads came from a cache, not
+        // from the store.
         let connection_mb_per_s = part / (part_us - latency_us).max(part_us / 10.0);
         let rows = || found.connections.iter().chain(&found.parts);
         let best = rows().max_by(|a, b| a.mb_per_s.total_cmp(&b.mb_per_s))?;

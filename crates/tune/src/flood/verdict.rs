@@ -53,7 +53,7 @@ pub fn verdict(tried: &[TrialRuns], is_complete: bool) -> FloodVerdict {
     };
     let mut chosen = first;
     for &other in rest {
-        // A trial that changes more has to be better beyond doubt.
+        // A trial that changes more settings must be significantly better.
         if other.beats(chosen, tried) {
             chosen = other;
         }

@@ -67,7 +67,7 @@ struct WindowPipe<'a> {
 }
 
 struct PipeState<'a> {
-    /// Number of windows that have arrived with all before them.
+    /// Number of windows that have arrived, up to the first that has not.
     used: u64,
     /// Bytes of the next two windows, once they have arrived.
     come: [Option<u64>; 2],

@@ -76,7 +76,7 @@ impl Drop for Loop {
     }
 }
 
-/// This test program again, as the process that one of its ignored tests is.
+/// Runs this test program again, as a process that executes one of its ignored tests.
 pub fn myself(test: &str, root: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", test, "--ignored", "--nocapture"]).env(ROOT, root);

@@ -27,15 +27,15 @@ pub struct ModelStore {
     pub latency_s: f64,
     /// The first byte of some requests comes later, by up to this share.
     pub jitter: f64,
-    /// Bytes a second of one connection,
+    /// Bytes a second of one connection.
     pub connection: f64,
-    /// and of all together.
+    /// Bytes a second of all connections together.
     pub link: f64,
-    /// What a connection costs beside its first request.
+    /// Time to connect, in addition to the first request.
     pub connect_s: f64,
-    /// More requests a second than this are refused,
+    /// Requests a second beyond which the store refuses.
     pub requests_per_s: f64,
-    /// and more at a time than this.
+    /// Requests in flight beyond which the store refuses.
     pub requests_at_once: u32,
     /// By how much it gets slower within a minute.
     pub slower: f64,

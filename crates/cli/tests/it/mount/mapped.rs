@@ -167,7 +167,7 @@ fn git_maps_its_packs() {
     assert_eq!(want.lines().count(), 42);
     assert_eq!(git(&ours, &all), want);
     git(&ours, &["fsck", "--full", "--strict", "--no-progress"]);
-    // Each object's bytes are hashed, and compared with its name.
+    // Hashes each object and compares the hash with its name.
     git(&ours, &["verify-pack", &pack(&repository)]);
     assert_eq!(mount.end(), "");
 }

@@ -63,7 +63,7 @@ fn a_real_server_behind_faults_brings_right_bytes_or_one_error() {
         if run % 50 == 0 || opened.is_none() {
             proxy.set([]);
             let engine = Engine::builder().memory(1 << 20).build().unwrap();
-            // A machine that is busy for longer than the deadline is asked again.
+            // Retries if the machine was busy for longer than the deadline.
             let object = (0..100).find_map(|_| stores.open(&url).ok()).expect("it is there");
             let file = engine.open_source(object).unwrap();
             opened = Some((engine, file));

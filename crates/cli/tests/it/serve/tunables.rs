@@ -190,7 +190,7 @@ fn what_makes_no_sense_is_refused_and_says_what_does() {
         let line = refused(server.asked("set", &[setting]));
         assert!(line.starts_with("foreread: ") && line.contains(hint), "{setting}: {line}");
     }
-    // Those before it are in force.
+    // The settings before the bad one are in force.
     refused(server.asked("set", &["fifo_batch=3", "nonsense=1", "read_expire=1"]));
     let after = said(server.asked("set", &[]));
     let in_force = |name: &str| {

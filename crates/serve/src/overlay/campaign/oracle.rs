@@ -91,7 +91,7 @@ impl Oracle {
     /// Notes that a flush was acknowledged.
     pub(super) fn end_flush(&mut self, flushed: &[usize]) {
         for (sector, flushed) in self.sectors.iter_mut().zip(flushed) {
-            // Not if it was lost during the flush and the owner was told.
+            // A smaller count means a loss during the flush that was reported to the owner.
             if sector.flushable >= *flushed {
                 sector.floor = sector.floor.max(*flushed);
             }

@@ -252,7 +252,7 @@ const ALONE_4: &str = "one at a time, rule 4.x";
 /// A read meets the flood at a random phase of a batch; the seed's times are single runs.
 const RUNS: u32 = 4;
 const FIRST_MS: f64 = 1000.0;
-/// Not a multiple of the duration of a request or a batch.
+/// Offset between the starts of two runs. No multiple of the duration of a request or a batch.
 const STEP_MS: f64 = 17.3;
 
 const NOTES: [&str; 5] = [

@@ -95,7 +95,7 @@ fn ranges_cover_pages_of_each_device_with_the_fewest() {
     assert_eq!(fewest_ranges(pages(&[3, 3, 4, 7, 6]), Pages(4)), 2);
     assert_eq!(fewest_ranges(vec![key(1), CacheKey { file: 1, place: 2 }], Pages(4)), 2);
     let bounds = LowerBounds::of([(0, 0..8), (0, 0..8)], Pages(4), Pages(2), Pages(0));
-    // The second time four of the eight are still there: 0, 1, 2, and 7, which came last.
+    // On the second pass four of the eight are still cached: 0, 1, 2, and 7, the last one read.
     let bounds = bounds.expect("few");
     assert_eq!((bounds.fewest_pages, bounds.fewest_requests), (12, Some(6)));
     // A request of three pages leaves one of the four; one of four would be the memory.

@@ -98,7 +98,7 @@ fn mount_image(plan: &MountPlan, source: &ImageMount) -> Result<(), Failure> {
         engine.io_backend(),
     ));
     let over = mount.run();
-    // The thread that unmounts holds it until it has said how.
+    // The unmounting thread holds the lock until it has printed the outcome.
     drop(stopper.lock());
     left.recording.finish();
     drop((control, saver));
@@ -183,7 +183,7 @@ fn stop_on_signals(
     let stop = move || match is_unmounted {
         None => {
             let held = stopper.lock().unwrap_or_else(PoisonError::into_inner);
-            // Without it, mounting failed, and the main thread reports the error.
+            // If there is none, mounting failed, and the main thread reports the error.
             let Some(stopper) = held.as_ref() else { return };
             let stopped = stopper.stop();
             is_unmounted = Some(matches!(stopped, UnmountOutcome::Unmounted { .. }));

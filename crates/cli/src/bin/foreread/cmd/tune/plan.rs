@@ -69,7 +69,7 @@ pub(super) enum DeviceSelection {
 pub(super) enum InUseConsent {
     /// The user is asked.
     Ask,
-    /// The user has given it.
+    /// Given by the user.
     Given,
 }
 

@@ -73,7 +73,7 @@ struct WaitQuantiles {
     max: f64,
 }
 
-/// Of the reads that were not blocked: how late each was issued.
+/// Issue delay of the reads that were not blocked.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct IssueDelay {
     p50: f64,

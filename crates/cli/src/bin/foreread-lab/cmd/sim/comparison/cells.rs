@@ -34,7 +34,7 @@ pub(super) fn cells(row: &ComparisonRow) -> [String; HEADING.len()] {
     // The mean of counts has a digit behind the point; one count has none.
     let digits = usize::from(row.seeds > 1);
     [
-        // In one column: a table that is broken repeats the first.
+        // One column for all, because a table that wraps repeats the first column.
         format!("{}, {}", label(row), Exact(ByteCount(row.memory))),
         mean(row.mb_per_s, 2),
         mean(row.waited_s, 3),
