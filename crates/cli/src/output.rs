@@ -4,6 +4,7 @@
 
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write};
 
+use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::terminal::{self, DOCUMENT, wrap};
@@ -38,15 +39,17 @@ pub fn cannot(what: &'static str) -> impl Fn(io::Error) -> Failure {
     move |error| Failure::Check(format!("cannot {what}: {}", refusal(&error)))
 }
 
-/// Describes a system error; for a lack of threads or processes, names the limit to raise.
+/// Describes a system error; names the limit to raise if one has refused the call.
 pub fn refusal(error: &io::Error) -> String {
-    match error.kind() == io::ErrorKind::WouldBlock {
-        true => format!(
-            "{error}; a limit of threads is reached: raise it (ulimit -u, TasksMax= of systemd, \
-             the pids limit of a container)"
-        ),
-        false => error.to_string(),
-    }
+    let remedy = if error.kind() == io::ErrorKind::WouldBlock {
+        "; a limit of threads is reached: raise it (ulimit -u, TasksMax= of systemd, the pids \
+         limit of a container)"
+    } else if Errno::from_io_error(error) == Some(Errno::MFILE) {
+        "; raise ulimit -n, or close files"
+    } else {
+        ""
+    };
+    format!("{error}{remedy}")
 }
 
 /// Buffered stdout, with the properties of its terminal.

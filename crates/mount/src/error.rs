@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 use std::{error, fmt, io};
 
+use rustix::io::Errno;
+
 /// Reason why an image could not be mounted.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -89,13 +91,13 @@ impl fmt::Display for MountError {
                 )
             }
             Self::Mount { path, source } => {
-                let (path, kind) = (path.display(), source.kind());
+                let (path, kind, limit) = (path.display(), source.kind(), limit_to_raise(source));
                 let source = source.to_string();
                 let help = if source.contains("user_allow_other") {
                     "; add the line user_allow_other to /etc/fuse.conf, mount as root, or leave out \
                      --allow-other"
-                } else if kind == io::ErrorKind::WouldBlock {
-                    THREADS
+                } else if let Some(limit) = limit {
+                    limit
                 } else if kind == io::ErrorKind::PermissionDenied {
                     "; mount as root, or install fusermount3 (package fuse3)"
                 } else if kind == io::ErrorKind::NotFound {
@@ -112,8 +114,7 @@ impl fmt::Display for MountError {
                 path.display()
             ),
             Self::System { doing, source } => {
-                let is_limit = source.kind() == io::ErrorKind::WouldBlock;
-                write!(f, "cannot {doing}: {source}{}", if is_limit { THREADS } else { "" })
+                write!(f, "cannot {doing}: {source}{}", limit_to_raise(source).unwrap_or_default())
             }
         }
     }
@@ -135,6 +136,17 @@ impl error::Error for MountError {
         }
     }
 }
+
+/// Returns the remedy if a limit of the process has refused a system call.
+fn limit_to_raise(error: &io::Error) -> Option<&'static str> {
+    if error.kind() == io::ErrorKind::WouldBlock {
+        return Some(THREADS);
+    }
+    (Errno::from_io_error(error) == Some(Errno::MFILE)).then_some(OPEN_FILES)
+}
+
+/// Remedy if the process may open no more files.
+const OPEN_FILES: &str = "; raise ulimit -n, or close files";
 
 /// Remedy if no thread or process can be created.
 pub(crate) const THREADS: &str = "; a limit of threads is reached: raise it (ulimit -u, TasksMax= \

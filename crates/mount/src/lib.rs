@@ -39,6 +39,7 @@ mod source;
 mod table_gaps;
 mod tree;
 mod tree_walk;
+mod unmount_helper;
 mod walk_prefetch;
 
 use std::fmt;
@@ -50,13 +51,14 @@ use std::sync::Arc;
 pub use error::MountError;
 use foreread_ext4::{Ext4, Journal, Superblock};
 pub use inodes::ItableReadahead;
-pub use mountpoint::{UnmountOutcome, detach};
+pub use mountpoint::UnmountOutcome;
 #[cfg(feature = "objects")]
 pub use prefix_tree::PrefixTree;
 pub use session::Unmounter;
 pub use tree::{
     FileTree, MountedTree, PreparedTree, TreeFile, TreeName, TreePage, TreeSettings, TreeUsage,
 };
+pub use unmount_helper::detach;
 
 use crate::contents::Contents;
 use crate::fs::FuseFs;

@@ -1,9 +1,11 @@
 //! Parses the kernel's table of mounts, without calls to file systems, which may not answer.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io;
 use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
-use std::{fs, io};
 
 /// An entry of the table.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -20,9 +22,29 @@ pub(crate) struct MountEntry {
     pub(crate) kind: String,
 }
 
-/// Reads the table.
-pub(crate) fn read() -> io::Result<Vec<MountEntry>> {
-    Ok(fs::read(TABLE)?.split(|&byte| byte == b'\n').filter_map(parse).collect())
+/// The table, open while a mount exists: unmounting reads it even at the limit of open files.
+#[derive(Debug)]
+pub(crate) struct MountTable(File);
+
+impl MountTable {
+    pub(crate) fn open() -> io::Result<Self> {
+        File::open(TABLE).map(Self)
+    }
+
+    /// Reads the current table. The kernel generates it anew for each read at offset 0.
+    pub(crate) fn read(&self) -> io::Result<Vec<MountEntry>> {
+        let mut text = Vec::new();
+        let mut block = [0; BLOCK];
+        loop {
+            match self.0.read_at(&mut block, text.len() as u64) {
+                Ok(0) => break,
+                Ok(read) => text.extend_from_slice(&block[..read]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(text.split(|&byte| byte == b'\n').filter_map(parse).collect())
+    }
 }
 
 /// Parses `36 35 0:45 / /mnt ro,nosuid shared:1 - fuse.foreread disk.img ro`.
@@ -59,6 +81,7 @@ fn unescaped(field: &[u8]) -> OsString {
 }
 
 const TABLE: &str = "/proc/self/mountinfo";
+const BLOCK: usize = 16 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -82,7 +105,11 @@ mod tests {
 
     #[test]
     fn the_root_is_in_the_table() {
-        let mounts = read().expect("the table");
-        assert!(mounts.iter().any(|mount| mount.point == Path::new("/")), "{mounts:?}");
+        let table = MountTable::open().expect("the table");
+        // Each read starts over.
+        for _ in 0..2 {
+            let mounts = table.read().expect("the table");
+            assert!(mounts.iter().any(|mount| mount.point == Path::new("/")), "{mounts:?}");
+        }
     }
 }

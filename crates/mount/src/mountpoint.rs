@@ -7,10 +7,8 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use foreread_files::attribute;
-use foreread_files::trusted_path::helper_program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, Mode, OFlags, StatxAttributes, StatxFlags, flock, open, statx,
@@ -19,7 +17,8 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::mount::{UnmountFlags, unmount};
 
 use crate::error::MountError;
-use crate::mountinfo::{self, MountEntry};
+use crate::mountinfo::{MountEntry, MountTable};
+use crate::unmount_helper::{detach, helped, try_detach};
 
 /// Returns the absolute path of the directory, if it can be mounted on.
 pub(crate) fn checked(path: &Path) -> Result<PathBuf, MountError> {
@@ -67,6 +66,7 @@ pub(crate) struct MountLock {
     /// Closing it unlocks.
     _directory: OwnedFd,
     parent: OwnedFd,
+    table: MountTable,
 }
 
 impl MountLock {
@@ -76,6 +76,9 @@ impl MountLock {
             |errno: Errno| MountError::Mount { path: directory.to_owned(), source: errno.into() };
         // Before open, which would call the file system mounted there.
         is_free(directory)?;
+        // Before the mount, which could not be undone without it.
+        let doing = "open the table of mounts";
+        let table = MountTable::open().map_err(|source| MountError::System { doing, source })?;
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let parent = directory.parent().unwrap_or(directory);
         let parent = open(parent, OFlags::PATH | flags, Mode::empty()).map_err(refused)?;
@@ -83,7 +86,7 @@ impl MountLock {
             // An unreadable directory cannot be locked, but it can be mounted on.
             Err(Errno::ACCESS) => {
                 let directory = open(directory, OFlags::PATH | flags, Mode::empty());
-                return Ok(Self { _directory: directory.map_err(refused)?, parent });
+                return Ok(Self { _directory: directory.map_err(refused)?, parent, table });
             }
             opened => opened.map_err(refused)?,
         };
@@ -102,7 +105,7 @@ impl MountLock {
             }
         }
         is_free(directory)?;
-        Ok(Self { _directory: opened, parent })
+        Ok(Self { _directory: opened, parent, table })
     }
 
     /// Verifies the new mount, and unlocks. On an error the mount is undone, or disconnected from
@@ -117,7 +120,7 @@ impl MountLock {
         connection: OwnedFd,
     ) -> Result<Mountpoint, MountError> {
         let refused = |source| MountError::Mount { path: directory.to_owned(), source };
-        let mounts = mountinfo::read().map_err(refused)?;
+        let mounts = self.table.read().map_err(refused)?;
         let top = mounted_on(directory, AtFlags::STATX_DONT_SYNC);
         let top = top.map_err(|errno| refused(errno.into()))?;
         let top = top.and_then(|top| mounts.iter().find(|mount| top.is(mount)));
@@ -137,6 +140,7 @@ impl MountLock {
             device: ours.device,
             connection,
             parent: self.parent,
+            table: self.table,
         };
         if stack.len() > 1 {
             if !matches!(place.unmount(), UnmountOutcome::Unmounted { .. }) {
@@ -167,6 +171,11 @@ pub enum UnmountOutcome {
         /// Description of the covering mount.
         by: String,
     },
+    /// It cannot be unmounted for another reason. It stays, as if it were covered.
+    Failed {
+        /// The reason.
+        why: String,
+    },
 }
 
 /// Identity of our mount, used to find its current path.
@@ -189,6 +198,7 @@ pub(crate) struct Mountpoint {
     /// Directory that contains the mount point. It leads to the mount when a mount on an upper
     /// directory hides the path.
     parent: OwnedFd,
+    table: MountTable,
 }
 
 impl Mountpoint {
@@ -204,8 +214,16 @@ impl Mountpoint {
     /// Unmounts our mount wherever it is now, and no other. If it is in use, detaches it.
     pub(crate) fn unmount(&self) -> UnmountOutcome {
         let mut moved = None;
+        let mut is_refused = false;
         for _ in 0..UNMOUNT_TRIES {
-            let Some((mounts, ours)) = self.found() else { return self.remaining(moved) };
+            let (mounts, ours) = match self.found() {
+                Ok(Some(found)) => found,
+                Ok(None) => return self.remaining(moved),
+                Err(error) => {
+                    let why = format!("the table of mounts cannot be read: {error}");
+                    return UnmountOutcome::Failed { why };
+                }
+            };
             if ours.point != self.directory {
                 moved = Some(ours.point.clone());
             }
@@ -225,12 +243,18 @@ impl Mountpoint {
             match done {
                 Ok(()) => return self.remaining(moved),
                 Err(Errno::BUSY) if !self.is_covered() => {
-                    detach(&path);
-                    return UnmountOutcome::InUse { also: None };
+                    if try_detach(&path) {
+                        return UnmountOutcome::InUse { also: None };
+                    }
+                    is_refused = true;
                 }
                 // The table has changed, so look again.
                 Err(_) => {}
             }
+        }
+        if is_refused {
+            let why = "fusermount3 has failed, or could not be started".to_owned();
+            return UnmountOutcome::Failed { why };
         }
         UnmountOutcome::Covered { by: "mounts that come and go".to_owned() }
     }
@@ -258,7 +282,7 @@ impl Mountpoint {
     }
 
     fn detach_if(&self, may: impl Fn(&Path) -> bool) {
-        let Some((mounts, ours)) = self.found() else { return };
+        let Ok(Some((mounts, ours))) = self.found() else { return };
         if mounts.iter().any(|mount| mount.parent == ours.id) {
             return;
         }
@@ -270,14 +294,15 @@ impl Mountpoint {
     }
 
     /// Returns all mounts, and ours among them.
-    fn found(&self) -> Option<(Vec<MountEntry>, MountEntry)> {
-        let mounts = mountinfo::read().ok()?;
-        let ours = mounts.iter().find(|it| it.id == self.id && it.device == self.device)?.clone();
-        Some((mounts, ours))
+    fn found(&self) -> io::Result<Option<(Vec<MountEntry>, MountEntry)>> {
+        let mounts = self.table.read()?;
+        let ours = mounts.iter().find(|it| it.id == self.id && it.device == self.device).cloned();
+        Ok(ours.map(|ours| (mounts, ours)))
     }
 
     fn is_covered(&self) -> bool {
-        self.found().is_some_and(|(all, ours)| all.iter().any(|it| it.parent == ours.id))
+        let found = self.found().ok().flatten();
+        found.is_some_and(|(all, ours)| all.iter().any(|it| it.parent == ours.id))
     }
 
     /// Returns a path that shows our mount.
@@ -300,7 +325,7 @@ impl Mountpoint {
         if self.is_over() {
             return UnmountOutcome::Unmounted { moved };
         }
-        let mounts = mountinfo::read().unwrap_or_default();
+        let mounts = self.table.read().unwrap_or_default();
         let also = mounts.into_iter().find(|mount| mount.device == self.device);
         // It ends a moment after unmounting, so only a longer delay means that it is in use.
         if also.is_none() && self.ends_soon() {
@@ -366,21 +391,3 @@ const UNMOUNT_TRIES: usize = 16;
 
 /// The kernel's default for FUSE.
 const KERNEL_KIB: u64 = 128;
-
-/// Detaches a mount (`MNT_DETACH`): it lives on while it is in use.
-pub fn detach(directory: &Path) {
-    if unmount(directory, UnmountFlags::DETACH).is_ok() {
-        return;
-    }
-    helped("-uz", directory);
-}
-
-/// Unmounts by fusermount, which an unprivileged user has mounted with.
-fn helped(how: &str, directory: &Path) -> bool {
-    ["fusermount3", "fusermount"].iter().any(|helper| {
-        let Ok(program) = helper_program(helper) else { return false };
-        let mut command = Command::new(program);
-        let done = command.arg(how).arg("--").arg(directory).stderr(Stdio::null()).status();
-        done.is_ok_and(|status| status.success())
-    })
-}

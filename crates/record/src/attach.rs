@@ -46,6 +46,7 @@ pub fn record_process<W: Write>(
     attached: impl FnOnce(usize),
     left: impl FnOnce(&[LeftProcess]),
 ) -> Result<AttachSummary, RecordError> {
+    proc_status::check_mounted()?;
     let failed = |error| RecordError::Attach { process, error };
     let of_user = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
     let signals = BlockedSignals::new(&of_user).map_err(failed)?;

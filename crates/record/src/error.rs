@@ -17,6 +17,8 @@ pub enum RecordError {
     },
     /// The kernel does not let the tracer see the program's reads.
     Unsupported(io::Error),
+    /// `/proc`, which names the files behind descriptors, is not there.
+    NoProc,
     /// The tracer cannot attach to a running process.
     Attach {
         /// Process ID.
@@ -43,6 +45,10 @@ impl fmt::Display for RecordError {
                 f,
                 "cannot watch the reads of a program here: {error}; recording needs seccomp's \
                  filters, and ptrace or their user notifications (Linux 5.5)"
+            ),
+            Self::NoProc => f.write_str(
+                "cannot see the files of a program: there is no /proc; mount it: mount -t proc \
+                 proc /proc",
             ),
             Self::Attach { process, error } if error.kind() == io::ErrorKind::NotFound => {
                 write!(f, "there is no process {process}")

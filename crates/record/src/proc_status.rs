@@ -1,6 +1,15 @@
 //! Fields of `/proc` files of a process or a thread.
 
 use std::fs;
+use std::path::Path;
+
+use crate::error::RecordError;
+
+/// Refuses to record without `/proc`: each descriptor would count as closed, and its reads would
+/// be left out.
+pub(crate) fn check_mounted() -> Result<(), RecordError> {
+    if Path::new("/proc/self/fd").exists() { Ok(()) } else { Err(RecordError::NoProc) }
+}
 
 /// Returns `/proc/ID/status`; None if the process is gone.
 pub(crate) fn status(process: &str) -> Option<String> {

@@ -16,6 +16,7 @@ use crate::error::RecordError;
 use crate::filter::StopsAt;
 use crate::left_behind::{self, LeftProcess};
 use crate::listener::CallListener;
+use crate::proc_status::check_mounted;
 use crate::recorded_trace::{RecordTotals, RecordedTrace};
 use crate::started_command::{self, RecordCommand, StartedCommand};
 use crate::traced_program::TracedProgram;
@@ -50,6 +51,7 @@ pub fn record<W: Write>(
     started: impl FnOnce(u32),
     waits: impl FnMut(&[LeftProcess]),
 ) -> Result<RecordSummary, RecordError> {
+    check_mounted()?;
     let running = started_command::start(command)?;
     started(running.process);
     // A signal cannot interrupt a call before a tracer sees it; a listener must receive it first.

@@ -5,7 +5,7 @@
 //! Never: more than a hundred lines in ten seconds, even in a flood.
 
 use std::fmt;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ struct LogState {
 impl Default for ClientLog {
     fn default() -> Self {
         Self::to(Box::new(|line| {
-            let mut stderr = std::io::stderr().lock();
+            let mut stderr = io::stderr().lock();
             // There is no other place to report to.
             let _ = stderr.write_all(format!("foreread: {line}\n").as_bytes());
         }))
@@ -66,6 +66,24 @@ impl fmt::Debug for ClientLog {
     }
 }
 
+/// Last error of an operation that is retried: each error is worth one line until a retry succeeds.
+#[derive(Debug, Default)]
+pub(crate) struct RetriedError {
+    last: Option<String>,
+}
+
+impl RetriedError {
+    /// Returns true if the attempt before this one did not fail with the same error.
+    pub(crate) fn is_new(&mut self, error: &io::Error) -> bool {
+        let error = Some(error.to_string());
+        std::mem::replace(&mut self.last, error.clone()) != error
+    }
+
+    pub(crate) fn succeeded(&mut self) {
+        self.last = None;
+    }
+}
+
 /// A line is a hundred bytes: less than 100 MB a day.
 const MOST_LINES: u32 = 100;
 const PERIOD: Duration = Duration::from_secs(10);
@@ -75,6 +93,18 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+
+    /// A server without free descriptors tried ten times a second, each with a line: these took the
+    /// places of the lines about clients.
+    #[test]
+    fn a_retried_error_is_new_once_until_a_retry_succeeds() {
+        let (files, memory) = (io::Error::from_raw_os_error(24), io::Error::from_raw_os_error(12));
+        let mut failures = RetriedError::default();
+        let news = [&files, &files, &memory, &memory].map(|error| failures.is_new(error));
+        assert_eq!(news, [true, false, true, false]);
+        failures.succeeded();
+        assert!(failures.is_new(&memory) && !failures.is_new(&memory));
+    }
 
     #[test]
     fn a_flood_of_lines_is_a_few_and_a_count() {

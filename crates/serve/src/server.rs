@@ -33,7 +33,7 @@ use crate::budget::SharedBudget;
 use crate::buffer_memory::BufferMemory;
 use crate::connection::end::ConnectionEnd;
 use crate::connection::wait_mode::Spinners;
-use crate::log::ClientLog;
+use crate::log::{ClientLog, RetriedError};
 use crate::map_probe::MapProbe;
 use crate::open_connections::{Admission, ClientKind, OpenConnections};
 use crate::server_state::{ControlHandler, ServerState, Stopper};
@@ -219,6 +219,7 @@ impl Server {
 /// Accepts connections until the server is stopped.
 fn accept_all(shared: &Arc<ServerState>, listeners: &[Listener], wake: &OwnedFd) -> io::Result<()> {
     let mut next = 1;
+    let mut failures = RetriedError::default();
     while !shared.is_stopping() {
         let fds = listeners.iter().map(Listener::as_fd).chain([wake.as_fd()]);
         let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
@@ -230,13 +231,17 @@ fn accept_all(shared: &Arc<ServerState>, listeners: &[Listener], wake: &OwnedFd)
         for (listener, _) in listeners.iter().zip(is_ready).filter(|(_, is_ready)| *is_ready) {
             match listener.accept() {
                 Ok(Some(socket)) => {
+                    failures.succeeded();
                     ServerState::welcome(shared, socket, next, listener.client_kind());
                     next = next_number(shared, next);
                 }
                 Ok(None) => {}
                 Err(error) => {
                     // Mostly out of descriptors: a connection that ends frees some.
-                    shared.log.line(clock::now(), &format_args!("cannot accept: {error}"));
+                    if failures.is_new(&error) {
+                        let line = format_args!("new clients wait: cannot accept: {error}");
+                        shared.log.line(clock::now(), &line);
+                    }
                     wait([(wake.as_fd(), PollFlags::IN)], Some(PAUSE))?;
                 }
             }

@@ -6,6 +6,7 @@
 
 mod covered;
 mod fuzzed;
+mod limits;
 mod mapped;
 mod mounted;
 mod recorded;

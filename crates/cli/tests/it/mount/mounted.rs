@@ -57,8 +57,12 @@ impl Mount {
         Err(std::mem::take(&mut mount.ready))
     }
 
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        kill_process(self.pid(), signal).unwrap();
     }
 
     /// The next line that it says.

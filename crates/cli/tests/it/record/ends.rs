@@ -30,6 +30,25 @@ fn a_program_that_is_killed_leaves_a_whole_trace_and_its_exit_code() {
     assert_eq!(output.status.code(), Some(7));
 }
 
+/// Each descriptor counted as closed: the trace was empty, and the exit code 0.
+#[test]
+fn without_proc_nothing_is_recorded_and_the_error_names_it() {
+    let test = "without_proc_nothing_is_recorded_and_the_error_names_it";
+    if !needs(Need::Root, test) || !needs(Need::Tool("unshare"), test) {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    for what in [&["--", "touch", "started"][..], &["--pid", "1"]] {
+        let mut recorder = Command::new("unshare");
+        recorder.args(["-m", "sh", "-c", "umount -l /proc && exec \"$0\" \"$@\""]);
+        recorder.arg(env!("CARGO_BIN_EXE_foreread")).args(["record", "-o", "trace.frt"]).args(what);
+        let Some((output, said)) = run(test, recorder.current_dir(folder.path())) else { return };
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("there is no /proc") && said.lines().count() == 1, "{said}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
 /// The recorder's own handlers took from the command what `nohup` gives it.
 #[test]
 fn a_signal_that_is_ignored_stays_ignored_for_the_command() {

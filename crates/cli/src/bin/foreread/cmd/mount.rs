@@ -190,7 +190,7 @@ fn stop_on_signals(
             if let Some(line) = outcome(&stopped) {
                 say(&format!("{dir}: {line}"));
             }
-            if matches!(stopped, UnmountOutcome::Covered { .. }) {
+            if matches!(stopped, UnmountOutcome::Covered { .. } | UnmountOutcome::Failed { .. }) {
                 // The kernel closes the connection when the process exits.
                 leave(1);
             }
@@ -223,6 +223,9 @@ fn outcome(stopped: &UnmountOutcome) -> Option<String> {
         UnmountOutcome::Covered { by } => Some(format!(
             "covered by another mount ({by}), so it cannot be unmounted; it has no server any more: \
              unmount the other one, then this one"
+        )),
+        UnmountOutcome::Failed { why } => Some(format!(
+            "cannot be unmounted ({why}); it has no server any more: umount it, or fusermount3 -u"
         )),
     }
 }
