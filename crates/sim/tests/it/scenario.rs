@@ -118,7 +118,10 @@ fn an_unknown_scheduler_or_setting_names_the_choices() {
     assert_refused(with("scheduler = 'bfq'"), &["bfq", "noop", "deadline"]);
     let wants = ["fifo_bach", "fifo_batch", "read_expire"];
     assert_refused(with("scheduler.deadline = { fifo_bach = 16 }"), &wants);
-    assert_refused(with("scheduler.deadline = { fifo_batch = 'many' }"), &["many", "must be a number"]);
+    assert_refused(
+        with("scheduler.deadline = { fifo_batch = 'many' }"),
+        &["many", "must be a number"],
+    );
     assert_refused(with("scheduler.noop = { fifo_batch = 16 }"), &["this scheduler has none"]);
     let both = "scheduler = { noop = {}, deadline = {} }";
     assert_refused(with(both), &["a device has one scheduler"]);
