@@ -147,9 +147,9 @@ mod tests {
             files.sort();
             files
         };
-        let (a, b) = (PathBuf::from("/srv/a.img"), PathBuf::from("/srv/b.img"));
-        assert_eq!(files("loop0"), [a.clone()]);
-        assert_eq!(files("loop0p1"), [a.clone()]);
+        let (a, b) = (Path::new("/srv/a.img"), Path::new("/srv/b.img"));
+        assert_eq!(files("loop0"), [a]);
+        assert_eq!(files("loop0p1"), [a]);
         assert_eq!(files("dm-0"), [a, b]);
         assert!(files("sda").is_empty());
     }
