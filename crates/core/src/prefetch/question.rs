@@ -1,9 +1,10 @@
 //! One read-ahead question of a reader, and the reader's state between questions.
+//!
+//! A policy sees the question's [`Ask`]; the memory shares see all of it.
 
 use core::mem;
 
 use super::decision::{Ask, Trigger};
-use super::memory_shares::{ShareId, ShareQuestion};
 use super::stream_state::{Advice, StreamState};
 use crate::sched::Submitter;
 use crate::table::FileSlot;
@@ -41,8 +42,23 @@ pub(crate) struct Question<'r> {
     pub(crate) set_aside: Pages,
     /// Frames that the answer may fill with prefetched pages; None for all.
     pub(crate) frames_ahead: Option<Pages>,
-    /// Share of the answer, until the outcome of its plan is reported.
-    pub(crate) pending: Option<PendingShare>,
+    /// Bounds on the window, filled in by the prefetcher.
+    pub(crate) bounds: WindowBounds,
+}
+
+/// Bounds on a stream's window: from the settings, the size of its read and its device's estimate.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WindowBounds {
+    /// Largest useful window.
+    pub(crate) ceiling: Pages,
+    /// Largest useful window of the streams whose reads are no larger than that window.
+    pub(crate) common_ceiling: Pages,
+    /// Largest window for a reader that never stalls: it need not exceed one request.
+    pub(crate) max_unstalled: Pages,
+    /// Request latency, from queueing to completion.
+    pub(crate) latency_ns: u64,
+    /// The device serves the requests of a window at once.
+    pub(crate) is_far: bool,
 }
 
 impl Question<'_> {
@@ -75,15 +91,6 @@ impl StreamState {
     }
 }
 
-/// A share with an answered question, until the outcome is known.
-#[derive(Debug)]
-pub(crate) struct PendingShare {
-    pub(super) share: Option<ShareId>,
-    pub(super) question: ShareQuestion,
-    /// Size of the window before a clip or the stagger shortened it.
-    pub(super) unclipped: Option<Pages>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,7 +115,7 @@ mod tests {
             is_device_reading: false,
             set_aside: Pages::ZERO,
             frames_ahead: None,
-            pending: None,
+            bounds: WindowBounds::default(),
         };
         let next = Ask { page: PageIndex(40), trigger: Trigger::Miss, prev_pos: None, ..ask };
         question.elsewhere(next, |question| {

@@ -12,7 +12,7 @@ use crate::ids::{FileId, ReadId, ReadKind, StreamId, Waiter, slot_of};
 use crate::page_in::read::{PageRead, ReadFrames};
 use crate::page_in::walk::{PageInWalk, Purpose};
 use crate::prefetch::prefetcher::Prefetcher;
-use crate::prefetch::question::{Question, ReaderState};
+use crate::prefetch::question::{Question, ReaderState, WindowBounds};
 use crate::prefetch::walk::{PageMet, ReadPages, visit};
 use crate::prefetch::{Decided, Trigger};
 use crate::sched::{Class, Op, Origin};
@@ -270,7 +270,7 @@ impl ReadPath {
                 is_device_reading,
                 set_aside: Pages::ZERO,
                 frames_ahead: None,
-                pending: None,
+                bounds: WindowBounds::default(),
             };
             note(read_ahead(prefetch, &mut question, walk));
             while let Some(next) = prefetch.next_in_turn(&question, &walk.page_in.cache) {
