@@ -8,7 +8,7 @@ use super::decision::{Ask, Trigger};
 use super::stream_state::{Advice, StreamState};
 use crate::sched::Submitter;
 use crate::table::FileSlot;
-use crate::units::{ByteCount, Nanos, PageIndex, Pages};
+use crate::units::{Nanos, PageIndex, Pages};
 
 /// State of one reader.
 #[derive(Debug, Default)]
@@ -78,16 +78,10 @@ impl Question<'_> {
 impl StreamState {
     /// Returns the question about a page that the stream met. It includes whether the reader has
     /// stalled, and clears that flag.
-    pub(crate) fn ask(
-        &mut self,
-        page: PageIndex,
-        count: Pages,
-        trigger: Trigger,
-        prev_pos: Option<ByteCount>,
-    ) -> Ask {
+    pub(crate) fn ask(&mut self, page: PageIndex, count: Pages, trigger: Trigger) -> Ask {
         debug_assert!(count > Pages::ZERO, "a question is about at least one page");
         let has_waited = mem::take(&mut self.has_waited) || trigger == Trigger::Miss;
-        Ask { page, count, trigger, prev_pos, has_waited }
+        Ask { page, count, trigger, prev_pos: self.prev_pos, has_waited }
     }
 }
 
@@ -95,15 +89,17 @@ impl StreamState {
 mod tests {
     use super::*;
     use crate::prefetch::decision::Window;
+    use crate::units::ByteCount;
 
     /// What was asked for another position had become the last window of the reader.
     #[test]
     fn what_is_asked_elsewhere_leaves_its_reader_as_it_was() {
         let window = Window { start: PageIndex(8), size: Pages(4), async_size: Pages(2) };
-        let stream = StreamState { window, fetched: window, seeked: true, ..Default::default() };
+        let (fetched, prev_pos) = (window, Some(ByteCount(7)));
+        let stream = StreamState { window, fetched, prev_pos, seeked: true, ..Default::default() };
         let mut reader = ReaderState { stream, blocked_ns: 5, ..ReaderState::default() };
-        let prev_pos = Some(ByteCount(7));
-        let ask = reader.stream.ask(PageIndex(3), Pages(2), Trigger::Marker, prev_pos);
+        let ask = reader.stream.ask(PageIndex(3), Pages(2), Trigger::Marker);
+        assert_eq!(ask.prev_pos, prev_pos);
         let mut question = Question {
             ask,
             now: Nanos(0),

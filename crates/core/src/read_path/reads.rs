@@ -241,6 +241,7 @@ impl ReadPath {
         // A read whose caller has gone may outlive its stream.
         let mut forgotten = PathStream::new(file);
         let stream = stream.unwrap_or(&mut forgotten);
+        stream.reader.stream.prev_pos = prev_pos;
         let device = devices.of_file(open.device);
         let (pages, is_device_reading) = (file_pages(file, open, device), device.is_reading());
         let purpose = match of {
@@ -260,7 +261,7 @@ impl ReadPath {
         };
         let mut ask = |reader: &mut ReaderState, walk: &mut PageInWalk<'_>, met, page, count| {
             let mut question = Question {
-                ask: reader.stream.ask(page, count, met, prev_pos),
+                ask: reader.stream.ask(page, count, met),
                 now,
                 reader,
                 file: pages.slot,
