@@ -17,7 +17,7 @@ use foreread_core::prefetch::walk::{PageSet, PolicyMemory, ReadWalk};
 use foreread_core::prefetch::{
     Advice, Policy, Residency, Rules, StreamState, Streams, WindowLimits,
 };
-use foreread_core::units::{ByteCount, PageIndex, Pages};
+use foreread_core::units::{PageIndex, Pages};
 
 /// Stands for your pool: which pages of one file it holds, and which of them carry a marker (a bit
 /// in your page descriptor).
@@ -78,7 +78,6 @@ impl PageSet for Pool {
 #[derive(Clone, Copy, Default)]
 struct Scan {
     state: StreamState,
-    prev_pos: Option<ByteCount>,
 }
 
 impl Scan {
@@ -86,14 +85,13 @@ impl Scan {
         let reader = ReadWalk {
             policy: Policy::Adaptive,
             limits: WindowLimits { max: Pages(32), io_pages: Pages(256) },
-            prev_pos: self.prev_pos,
             end: PageIndex(4000),
             advice: Advice::Normal,
             rules: Rules::default(),
         };
         let memory = PolicyMemory { stream: &mut self.state, file: streams };
         reader.read(memory, pool, first, count, |decided| println!("  {decided}"));
-        self.prev_pos = Some((first + count).offset());
+        self.state.prev_pos = Some((first + count).offset());
     }
 }
 
