@@ -47,9 +47,9 @@ struct TimedWait {
 /// Form of a restarted wait.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Restart {
-    /// With the same arguments: it has no time-out.
+    /// Restart with the same arguments: the call has no time-out.
     Same,
-    /// For the rest of its time.
+    /// Restart with the remaining time.
     Rest,
 }
 

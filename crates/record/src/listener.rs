@@ -21,7 +21,7 @@ pub(crate) struct CallListener(OwnedFd);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoppedCall {
     id: u64,
-    /// The thread.
+    /// Calling thread.
     pub(crate) thread: u32,
     /// `AUDIT_ARCH_*`.
     pub(crate) arch: u32,

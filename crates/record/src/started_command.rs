@@ -28,7 +28,7 @@ use crate::listener::{self, CallListener};
 pub struct RecordCommand {
     /// The program, looked up in PATH as by a shell.
     pub program: OsString,
-    /// Its arguments.
+    /// Arguments of the command.
     pub args: Vec<OsString>,
 }
 
@@ -187,7 +187,7 @@ fn start_error(command: &RecordCommand, error: io::Error) -> RecordError {
     RecordError::Start { program: command.program.to_string_lossy().into_owned(), error }
 }
 
-/// The recorder's byte.
+/// Byte that the recorder sends once it traces the command.
 const TRACED: u8 = b't';
 const LISTENED: u8 = b'l';
 

@@ -80,7 +80,7 @@ pub enum NbdErrno {
     NoSpc = 28,
     /// Too long to be answered in one piece.
     Overflow = 75,
-    /// Not with these flags.
+    /// The flags are not supported.
     NotSup = 95,
     /// The server stops.
     Shutdown = 108,

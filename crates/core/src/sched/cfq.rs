@@ -356,5 +356,5 @@ const SECTORS_PER_KIB: u64 = 2;
 /// All requests of a queue share one lane.
 const CLASS: Class = Class::BestEffort;
 
-/// More readers than a machine has at a time; each costs some hundred bytes.
+/// Largest number of remembered readers; each costs some hundred bytes.
 const MOST_REMEMBERED: usize = 4096;

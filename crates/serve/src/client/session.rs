@@ -32,9 +32,9 @@ pub enum ReplyPiece<'b> {
     Zeroes(u64, u32),
     /// Extents: a length and a state, in the protocol's bytes, eight each.
     Extents(&'b [u8]),
-    /// It failed, with this number.
+    /// The request failed with this error number.
     Error(u32),
-    /// That was all of it.
+    /// The reply is complete.
     Done,
 }
 

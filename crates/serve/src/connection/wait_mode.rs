@@ -45,7 +45,7 @@ pub(crate) struct Spinners {
     most: usize,
 }
 
-/// A thread that spins, as long as it is there.
+/// Counts a spinning thread until it is dropped.
 #[derive(Debug)]
 pub(super) struct Spinner<'s>(&'s Spinners);
 

@@ -11,9 +11,9 @@ use std::fmt::Write as _;
 /// Type of a metric family.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum MetricKind {
-    /// It only grows, until the process ends. Its name ends in `_total`.
+    /// Only grows until the process ends; the name ends in `_total`.
     Counter,
-    /// It goes up and down.
+    /// Goes up and down.
     Gauge,
     /// Buckets that each count all that is no larger.
     Histogram,

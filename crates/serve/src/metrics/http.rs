@@ -142,9 +142,9 @@ enum ScrapeRequest {
     Elsewhere,
     /// Another method.
     Otherwise,
-    /// No HTTP.
+    /// Not HTTP.
     Garbage,
-    /// No end within reason.
+    /// The head of the request is too long.
     TooMuch,
 }
 

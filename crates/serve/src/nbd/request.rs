@@ -12,13 +12,13 @@ use super::{NbdErrno, ProtocolError, be_u16, be_u32, be_u64};
 /// A request as it is sent, not checked yet.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct NbdRequest {
-    /// Its flags: `CMD_FLAG_*`.
+    /// Flags of the request: `CMD_FLAG_*`.
     pub flags: u16,
-    /// Its command: `CMD_*`.
+    /// Command number: `CMD_*`.
     pub command: u16,
     /// The number that its reply carries.
     pub cookie: u64,
-    /// Its first byte, counted from the start of the export.
+    /// Offset in the export.
     pub offset: u64,
     /// The number of bytes.
     pub len: u32,
@@ -37,16 +37,16 @@ pub enum NbdCommand {
         /// The reply comes when they are durable.
         fua: bool,
     },
-    /// That all that was written becomes durable.
+    /// Make all completed writes durable.
     Flush,
-    /// That these bytes are forgotten.
+    /// Discard these bytes.
     Trim {
         /// The reply comes when that is durable.
         fua: bool,
     },
-    /// That these bytes are read ahead.
+    /// Read these bytes ahead.
     Cache,
-    /// To write zeroes.
+    /// Write zeroes.
     WriteZeroes {
         /// The reply comes when that is durable.
         fua: bool,
@@ -58,7 +58,7 @@ pub enum NbdCommand {
         /// One extent is enough.
         one: bool,
     },
-    /// To leave.
+    /// End the connection.
     Disconnect,
 }
 

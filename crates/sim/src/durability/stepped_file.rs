@@ -58,7 +58,7 @@ enum CallId {
 pub struct SteppedEnd {
     /// Sectors that were read or written: at most those that were asked for.
     pub sectors: usize,
-    /// Without an error.
+    /// True if the call succeeded.
     pub is_good: bool,
     /// The sectors of a read.
     pub stamps: Vec<u32>,

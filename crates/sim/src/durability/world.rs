@@ -1,7 +1,7 @@
 //! The state of a run: one path, its disks and files, the commands and calls in flight.
 //!
 //! In:    a seed.
-//! Out:   its parts, which operations, driver, effects and ending change.
+//! Out: its parts; operations, driver, effects and ending change them.
 //! Never: a call of the path, except to open files and to tell the time.
 
 use std::collections::BTreeMap;
@@ -30,12 +30,12 @@ pub(super) struct HistoryFile {
     pub(super) id: FileId,
     pub(super) stream: StreamId,
     pub(super) disk: usize,
-    /// Where it begins on its disk, in sectors. It has room to grow there.
+    /// First sector on its disk. The file has room to grow there.
     pub(super) base: usize,
     pub(super) history: History,
     /// Writes that do not begin and end at multiples of this have to be durable.
     pub(super) write_block: u64,
-    /// Its file system answers durable writes that are only cached there, as FUSE does.
+    /// True if the file system acknowledges durable writes that it has only cached, as FUSE does.
     pub(super) ignores_fua: bool,
 }
 
@@ -43,9 +43,9 @@ pub(super) struct HistoryFile {
 pub(super) struct IssuedCommand {
     pub(super) what: CommandKind,
     pub(super) file: usize,
-    /// Its result at the device; None before it took effect.
+    /// Result at the device; None before the command took effect.
     pub(super) result: Option<Result<u64, i32>>,
-    /// It has written, and flushes next.
+    /// The write is done, and the flush is next.
     pub(super) is_written: bool,
 }
 
@@ -89,7 +89,7 @@ pub(super) enum CallKind {
     },
     /// The change of length of an append.
     Grow {
-        /// Where its bytes begin, unless that is the end.
+        /// Offset of the first byte; None for the end of the file.
         at: Option<usize>,
         before: Option<usize>,
     },
@@ -104,9 +104,9 @@ pub(super) enum CallKind {
 /// A write that makes its file longer, until its caller hears the end or leaves.
 pub(super) struct Append {
     pub(super) file: usize,
-    /// Its change of length.
+    /// The change of length that precedes the write.
     pub(super) id: WriteId,
-    /// Where the next piece begins: for an append, once the file has grown.
+    /// Offset of the next piece; for an append, None until the file has grown.
     pub(super) at: Option<usize>,
     /// Sectors that are not written yet.
     pub(super) left: usize,
@@ -129,7 +129,7 @@ pub(super) enum WrittenStamps {
 }
 
 impl WrittenStamps {
-    /// Of the sector with this number in the write.
+    /// Returns the stamp of the sector with this number in the write.
     pub(super) fn at(&self, number: usize) -> Stamp {
         match self {
             Self::Same(stamp) => *stamp,
@@ -180,7 +180,7 @@ impl DurabilityWorld {
         world
     }
 
-    /// Without a file.
+    /// Creates a world without files.
     pub(super) fn empty(seed: u64, sabotage: Sabotage) -> Self {
         let memory = ByteCount(1 << 20);
         let (policy, max_window, rules) = (Policy::Linux6, Pages(8), Rules::default());
