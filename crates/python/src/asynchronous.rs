@@ -107,7 +107,7 @@ impl PendingRead {
 
 #[pymethods]
 impl PendingRead {
-    /// Number that identifies the read to the notifier.
+    /// Returns the number that identifies the read to the notifier.
     #[getter]
     fn number(&self) -> u64 {
         self.number

@@ -156,7 +156,7 @@ fn restart_of(call: &InterruptedCall) -> Option<Restart> {
     is_endless.then_some(Restart::Same)
 }
 
-/// The time-out of `epoll_wait`: milliseconds, none if negative. One of 0 waits for nothing.
+/// Converts the time-out of `epoll_wait`: milliseconds; negative for none, 0 for no wait.
 fn timeout(argument: u64) -> Option<Duration> {
     let low = u32::try_from(argument & u64::from(u32::MAX)).ok()?;
     let ms = u64::try_from(low.cast_signed()).ok().filter(|ms| *ms > 0)?;

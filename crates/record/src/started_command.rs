@@ -66,7 +66,7 @@ pub(crate) fn start(command: &RecordCommand) -> Result<StartedCommand, RecordErr
     Ok(StartedCommand { process, socket: ours })
 }
 
-/// The command's side of the fork.
+/// Runs the child's side of the fork.
 fn run(ours: OwnedFd, socket: &OwnedFd, words: &[*const c_char], of: &[Vec<sock_filter>; 2]) -> ! {
     // Otherwise the end of the recorder would go unnoticed.
     drop(ours);

@@ -290,7 +290,8 @@ impl<L: Payload> Scheduler<L> for Cfq<L> {
         self.count == 0
     }
 
-    /// While others wait: the end of the slice, or of the idle time for its owner.
+    /// Returns the end of the slice, or of the idle time for its owner, while other submitters
+    /// wait.
     fn wake_at(&self) -> Option<Nanos> {
         let slice = self.active.as_ref().filter(|_| !self.turns.is_empty())?;
         let idle_until = slice.idle_until.filter(|_| self.is_soon_back(slice.owner));

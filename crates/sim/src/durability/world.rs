@@ -162,13 +162,14 @@ pub(super) struct DurabilityWorld {
     pub(super) reads: BTreeMap<ReadId, (usize, usize, Vec<SectorView>)>,
     pub(super) next_stamp: Stamp,
     pub(super) ends: Option<CallEnds>,
-    /// How often a disk has dropped what it had cached.
+    /// Number of times a disk dropped its cached sectors.
     pub(super) drops: u64,
     pub(super) tally: DurabilityOutcome,
 }
 
 impl DurabilityWorld {
-    /// Two files on one disk, one on a disk of its own: larger than memory, and not whole pages.
+    /// Creates a world with two files on one disk and one on another: larger than memory, with
+    /// lengths that are not whole pages.
     pub(super) fn new(seed: u64, sabotage: Sabotage, rng: &mut Rng) -> Self {
         let mut world = Self::empty(seed, sabotage);
         let shape: [&[u64]; 2] = [&[200_000, 40_000 + rng.below(600)], &[1_500_000]];
@@ -207,7 +208,7 @@ impl DurabilityWorld {
         }
     }
 
-    /// A disk with new files: of each the length in bytes, and the sectors that it may have.
+    /// Adds a disk with new files; each has a length in bytes and a largest number of sectors.
     pub(super) fn add_disk(&mut self, mut disk: CachedDisk, files: &[(u64, usize)], rng: &mut Rng) {
         disk.forgets_lengths = self.sabotage == Sabotage::NoLength;
         let number = self.disks.len();
@@ -250,7 +251,7 @@ impl DurabilityWorld {
         DurabilityOutcome { flush_failures, pages_rewritten, ..self.tally }
     }
 
-    /// Time passes; the driver tells the path when it wants to be told.
+    /// Advances the time and calls the path's timeout.
     pub(super) fn pass(&mut self, ns: u64) {
         self.now += ns;
         let now = self.tick();
@@ -262,7 +263,7 @@ impl DurabilityWorld {
     }
 }
 
-/// One of so many, chosen by a random number.
+/// Maps a random number to an index below `of`.
 pub(super) fn index(random: u64, of: usize) -> usize {
     usize::try_from(random % of as u64).expect("a number below a length is an index")
 }
@@ -271,7 +272,7 @@ pub(super) fn sectors_of(len: u64) -> usize {
     usize::try_from(len.div_ceil(SECTOR)).expect("the files of the model are small")
 }
 
-/// How many sectors a file may have: so many bytes, and some to grow.
+/// Returns the largest number of sectors of a file with this initial length: it may grow.
 fn space_of(len: u64) -> usize {
     sectors_of(len) + 300
 }

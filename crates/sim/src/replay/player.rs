@@ -325,7 +325,8 @@ impl Stage {
     }
 }
 
-/// All processes read for one submitter; latencies are recorded once, for all reads.
+/// Starts a process. All processes read for one submitter; latencies are recorded once, for all
+/// reads.
 fn begin(process: &Process) {
     process.set_submitter(Some(Submitter::default()));
     process.meter(|meter, _| meter.leave_out_latency());
