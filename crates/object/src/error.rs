@@ -21,9 +21,9 @@ use crate::retries::StoreUnavailable;
 pub enum ObjectError {
     /// The text is not the URL of an object.
     Url {
-        /// The text.
+        /// The rejected text.
         url: String,
-        /// The reason.
+        /// Part of the URL that is wrong, and the remedy.
         why: String,
     },
     /// The object or its bucket does not exist.

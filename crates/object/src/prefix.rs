@@ -77,7 +77,7 @@ pub struct ListedVersion {
 /// State shared by the prefixes of one bucket.
 pub(crate) struct PrefixStore {
     pub(crate) store: Arc<dyn ObjectStore>,
-    /// The same store, if it supports paging.
+    /// The store as a pager, if it supports paged listings.
     pub(crate) pages: Option<Arc<dyn PaginatedListStore>>,
     pub(crate) device: String,
     pub(crate) counted: CountedTraffic,

@@ -85,7 +85,7 @@ impl FollowingService {
     }
 }
 
-/// Returns the same request for another URL.
+/// Returns a copy of the request for another URL.
 fn to(request: &HttpRequest, at: &str) -> Result<HttpRequest, HttpError> {
     let mut request = request.clone();
     *request.uri_mut() =

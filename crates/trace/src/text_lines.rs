@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, BufRead};
 
-/// Reads lines.
+/// Reader of lines with a bounded length.
 pub(crate) struct TextLines<R> {
     input: R,
     line: Vec<u8>,

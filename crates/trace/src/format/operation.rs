@@ -88,7 +88,7 @@ fn word(text: &str) -> Option<Option<TraceOp>> {
     })
 }
 
-/// Behind the R or W of blktrace: force unit access, ahead, sync, metadata, barrier.
+/// Flags after blktrace's R or W: force unit access, ahead, sync, metadata, barrier.
 const FLAGS: [u8; 5] = *b"fasmb";
 
 /// Words with `read` in them that read no contents of a file.
