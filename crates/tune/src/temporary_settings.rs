@@ -15,6 +15,7 @@
 //! The holder is a process in its own process group, so it survives Ctrl-C and a kill of the run.
 //! The notes (`/run/foreread/held-sda.notes`) survive the holder; a reboot needs neither.
 
+mod device_instance;
 mod holder;
 mod restore_journal;
 
@@ -31,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use crate::setting::DeviceSetting;
 use crate::sysfs::SystemRoot;
 
+pub use device_instance::DeviceInstance;
 pub use holder::{may_write, serve};
 pub use restore_journal::left_behind;
 
