@@ -240,6 +240,15 @@ impl ObjectError {
         )
     }
 
+    /// Returns true if the server answered a request for this range with its beginning alone, as
+    /// servers do that limit the length of a range.
+    pub(crate) fn is_short_range(&self, range: &Range<u64>) -> bool {
+        let Self::Failed { why, .. } = self else { return false };
+        let sent = why.rsplit_once(", got ").and_then(|(_, sent)| sent.split_once(".."));
+        let Some((start, end)) = sent else { return false };
+        start.parse() == Ok(range.start) && end.parse().is_ok_and(|end: u64| end < range.end)
+    }
+
     fn kind(&self) -> io::ErrorKind {
         match self {
             Self::Url { .. } => io::ErrorKind::InvalidInput,

@@ -61,13 +61,22 @@ pub(crate) fn is_known(text: &str, code: OpCode) -> bool {
     {
         return OTHER_SCSI.contains(&code);
     }
-    OTHERS.contains(&text.to_ascii_lowercase().as_str())
+    let lower = text.to_ascii_lowercase();
+    OTHERS.contains(&lower.as_str()) || has_no_data(&lower)
+}
+
+/// Returns true for commands that change blocks without sending their contents.
+fn has_no_data(lower: &str) -> bool {
+    ["zero", "same", "unmap", "discard", "trim"].iter().any(|name| lower.contains(name))
 }
 
 fn word(text: &str) -> Option<Option<TraceOp>> {
     let lower = text.to_ascii_lowercase();
     if !lower.bytes().next()?.is_ascii_alphabetic() {
         return None;
+    }
+    if has_no_data(&lower) {
+        return Some(None);
     }
     let is_letter_and_flags = |letter| {
         lower.strip_prefix(letter).is_some_and(|flags| flags.bytes().all(|it| FLAGS.contains(&it)))
