@@ -41,8 +41,8 @@ impl StreamReader {
         read.wanted == room
     }
 
-    /// Records the pins of one read as a hit, like [`Self::full_hit`]. If some
-    /// pages could not be pinned, only posts the markers.
+    /// Records the pins of one read as a hit, like [`Self::full_hit`]. If some pages could not be
+    /// pinned, only posts the markers.
     pub(crate) fn pinned_all(
         &self,
         handle: &Handle,
