@@ -113,7 +113,7 @@ pub(crate) struct SimArgs {
     /// events, hash, unfinished (processes that still wait), waits (operations of all processes
     /// that took time: all but hits) and wait_ms (of these: mean, p50, p99, p999, max); processes:
     /// name, ops, bytes, seconds, mb_per_s (10^6 bytes), latency_ms (of all ops: mean, p50, p99,
-    /// p999, max), waits and wait_ms (of its own), other (further figures of its workload:
+    /// p999, max), waits and wait_ms (for this process), other (further figures of its workload:
     /// docs/lab/simulator.md); devices: name, reads and writes (requests), read_bytes, write_bytes,
     /// busy_seconds, and of a store also store (requests, hedged, throttled, cost); cache, in
     /// pages: pages_wanted (of reads that missed), pages_missed, pages_joined (on their way
