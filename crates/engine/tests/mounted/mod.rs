@@ -39,6 +39,13 @@ impl FileSystem {
         made
     }
 
+    /// A file system without direct I/O.
+    pub fn ramfs() -> Self {
+        let made = Self::folder();
+        run("mount", &["-t", "ramfs", "none", text(&made.at)]);
+        made
+    }
+
     fn folder() -> Self {
         let dir = TempDir::new_in(scratch()).unwrap();
         let (image, at) = (dir.path().join("image"), dir.path().join("at"));

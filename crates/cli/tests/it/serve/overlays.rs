@@ -261,6 +261,28 @@ fn mkfs_and_e2fsck_work_on_an_overlay_through_nbdfuse() {
     assert!(fs::read(&copy).unwrap() == bytes(3_000_000), "a file in the file system");
 }
 
+/// An overlay in the kernel's page cache used more than `--memory`, and nothing showed it.
+#[test]
+fn an_overlay_without_direct_io_is_said_to_be_buffered() {
+    let test = "an_overlay_without_direct_io_is_said_to_be_buffered";
+    if !needs(Need::Root, test) {
+        return;
+    }
+    let memory = FileSystem::ramfs();
+    let mut disk = Overlaid::new(&bytes(100_000));
+    let server = disk.serve(&[]);
+    assert!(!server.ready.contains("buffered"), "{}", server.ready);
+    assert!(server.stats()["export"]["buffered"].is_null());
+    server.stop();
+    disk.overlay = memory.at.join("overlay");
+    let server = disk.serve(&[]);
+    let why = "no O_DIRECT on this file system";
+    let said = format!("(0 written, buffered: {why})");
+    assert!(server.ready.contains(&said), "{}", server.ready);
+    assert_eq!(server.stats()["export"]["buffered"], why);
+    server.stop();
+}
+
 /// The client is told, and what was acknowledged is kept.
 #[test]
 fn a_full_disk_is_an_error_of_the_write_and_nothing_is_lost() {
