@@ -106,7 +106,9 @@ impl Reply {
                 "the source returned more than the {wanted} bytes that were asked for: check \
                  that it honours the range"
             );
-            self.request.fail(&io::Error::new(io::ErrorKind::InvalidData, why.clone()));
+            // Each part of the range would be answered with too much as well.
+            let error = io::Error::new(io::ErrorKind::InvalidData, why.clone());
+            self.request.fail_with(|errors| errors.keep_of_all(&error));
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         let pages_before = target.written / PAGE as u64;

@@ -324,6 +324,8 @@ const OP: &[&str] = &[
     "direction",
     "accesstype",
     "action",
+    // The heading of biosnoop, of the BPF compiler collection.
+    "t",
 ];
 
 const FILE: &[&str] = &[

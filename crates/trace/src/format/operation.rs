@@ -57,6 +57,7 @@ pub(crate) fn is_guess(text: &str, code: OpCode) -> bool {
 /// Returns true if a value other than read and write is a known operation.
 pub(crate) fn is_known(text: &str, code: OpCode) -> bool {
     if code == OpCode::Scsi
+        && text.len() > 1
         && let Ok(code) = u8::from_str_radix(text, 16)
     {
         return OTHER_SCSI.contains(&code);

@@ -111,6 +111,20 @@ fn a_time_that_may_be_a_duration_is_used_only_where_there_is_no_other() {
     assert_eq!(found[1].at_ns, 1_000);
 }
 
+/// All requests in the output of biosnoop were reads, and discards beside sectors not known.
+#[test]
+fn the_types_of_biosnoop_and_a_discard_beside_sectors_are_known() {
+    let text = "TIME(s)     COMM     PID   DISK  T SECTOR   BYTES   LAT(ms)\n\
+                0.000000    kworker  123   sda   W 1234     4096    0.5\n\
+                0.000100    fio      124   sda   R 99       8192    0.5\n";
+    let (found, notes) = noted(text.as_bytes());
+    let of = |record: &Plain| (record.op, record.offset, record.length);
+    assert_eq!((of(&found[0]), of(&found[1])), ((Write, 1234 * 512, 4096), (Read, 99 * 512, 8192)));
+    assert_eq!(notes, ["columns that were not understood, and not used: COMM, LAT(ms)"]);
+    let (found, notes) = noted(b"time_us,rwbs,sector,sectors\n1,D,8,8\n2,WS,8,8\n");
+    assert_eq!((found.len(), notes), (1, vec![]));
+}
+
 #[test]
 fn a_command_that_sends_no_contents_is_no_write() {
     let text = "time_us,op,offset,length\n1,WRITE_ZEROES,0,512\n2,WRITE SAME,0,512\n3,W,0,512\n";
