@@ -31,7 +31,7 @@ use plan::{ReplayMode, ReplayPlan, SimulatedPlan};
 
 use crate::csv::CsvFile;
 use crate::intervals::SAME_WITH_EACH_SEED;
-use crate::series_file::{SeriesFile, longest_interval};
+use crate::series_file::SeriesFile;
 use foreread_cli::html_file::HtmlFile;
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::output_file::CommandOutputs;
@@ -130,13 +130,15 @@ impl AllReplays {
         means: &[ReplayComparisonRow],
         out: &mut Printer,
     ) -> Result<(), Failure> {
-        let of_options = self.notes_of_options(simulated, means);
-        self.notes.extend(of_options.iter().cloned());
+        let seeds = simulated.seeds.len();
+        let is_same = seeds > 1 && means.iter().all(ReplayComparisonRow::is_same_with_each_seed);
+        let of_seeds = is_same.then(|| SAME_WITH_EACH_SEED.to_owned());
+        self.notes.extend(of_seeds.clone());
         self.notes.sort();
         self.notes.dedup();
         let is_printed =
             !simulated.series.is_stdout() && !simulated.csv.as_deref().is_some_and(is_stdout);
-        match (plan.json, simulated.seeds.len() > 1) {
+        match (plan.json, seeds > 1) {
             (true, true) => out.json("replay comparison", means)?,
             (true, false) => out.json("replay", &self.rows)?,
             (false, true) if is_printed => seeds::print(out, means)?,
@@ -144,18 +146,8 @@ impl AllReplays {
             (false, _) => {}
         }
         // In JSON, keys express the limits of a trace.
-        let of_json = [&of_options[..], &self.guesses].concat();
+        let of_json: Vec<_> = of_seeds.into_iter().chain(self.guesses.iter().cloned()).collect();
         out.notes(if plan.json { &of_json } else { &self.notes })
-    }
-
-    /// Returns notes on options with a surprising effect.
-    fn notes_of_options(&self, plan: &SimulatedPlan, means: &[ReplayComparisonRow]) -> Vec<String> {
-        let longest = longest_interval(self.series.iter().flatten());
-        let mut notes = Vec::from_iter(plan.series.note(longest));
-        if plan.seeds.len() > 1 && means.iter().all(ReplayComparisonRow::is_same_with_each_seed) {
-            notes.push(SAME_WITH_EACH_SEED.to_owned());
-        }
-        notes
     }
 }
 

@@ -19,7 +19,7 @@ use self::cells::{HEADING, OF_ONE_POLICY, cells};
 use super::plan::SimPlan;
 use super::series;
 use crate::intervals::{SAME_WITH_EACH_SEED, about_means};
-use crate::series_file::{SeriesFile, longest_interval};
+use crate::series_file::SeriesFile;
 use foreread_cli::html_file::HtmlFile;
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::output_file::CommandOutputs;
@@ -50,8 +50,6 @@ pub(super) fn run(plan: &SimPlan, out: &mut Printer) -> Result<(), Failure> {
     if seeds.len() > 1 && rows.iter().all(ComparisonRow::is_same_with_each_seed) {
         notes.push(SAME_WITH_EACH_SEED.to_owned());
     }
-    let all = rows.iter().flat_map(|row| row.runs.iter().filter_map(|run| run.series.as_ref()));
-    notes.extend(plan.series.note(longest_interval(all)));
     out.notes(&notes)?;
     written.and(shown).and(over_time).and(check(scenario, &rows))
 }
