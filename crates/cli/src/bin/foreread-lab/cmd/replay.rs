@@ -4,7 +4,6 @@
 
 mod args;
 mod caches;
-mod csv;
 mod html;
 mod jobs;
 mod picture;
@@ -92,7 +91,7 @@ fn run_simulated(
     all.print(plan, simulated, &means, out)?;
     let AllReplays { rows, series, sections, notes, .. } = all;
     let page = files.page.map_or(Ok(()), |page| page.write(html::page(&rows, &notes, sections)));
-    let table = files.table.map_or(Ok(()), |table| csv::write(table, &means));
+    let table = files.table.map_or(Ok(()), |table| table.write(&means));
     page.and(table).and(files.series.map_or(Ok(()), |file| series::write(file, &rows, &series)))
 }
 
@@ -165,7 +164,8 @@ fn outputs(plan: &ReplayPlan, simulated: &SimulatedPlan) -> Result<OutputFiles, 
     let inputs: Vec<_> = traces_of(plan).chain(device).collect();
     let mut outputs = CommandOutputs::beside(&inputs);
     let page = HtmlFile::prepare(plan.html.as_deref(), plan.json, &mut outputs)?;
-    let table = csv::prepare(simulated.csv.as_deref(), plan.json, &mut outputs)?;
+    let table =
+        CsvFile::prepare::<ReplayComparisonRow>(simulated.csv.as_deref(), plan.json, &mut outputs)?;
     let series = SeriesFile::prepare(&simulated.series, plan.json, &mut outputs)?;
     Ok(OutputFiles { page, table, series })
 }

@@ -3,7 +3,6 @@
 //! The order of rows does not depend on which run ends first.
 
 mod cells;
-mod csv;
 mod html;
 
 use std::io::Write as _;
@@ -18,6 +17,7 @@ use foreread_sim::scenario::Scenario;
 use self::cells::{HEADING, OF_ONE_POLICY, cells};
 use super::plan::SimPlan;
 use super::series;
+use crate::csv::CsvFile;
 use crate::intervals::{SAME_WITH_EACH_SEED, about_means};
 use crate::series_file::SeriesFile;
 use foreread_cli::html_file::HtmlFile;
@@ -32,7 +32,7 @@ pub(super) fn run(plan: &SimPlan, out: &mut Printer) -> Result<(), Failure> {
     let inputs = [CommandInput { name: "the scenario", path: &plan.path }];
     let mut outputs = CommandOutputs::beside(&inputs);
     let page = HtmlFile::prepare(plan.html.as_deref(), plan.json, &mut outputs)?;
-    let table = csv::prepare(plan.csv.as_deref(), plan.json, &mut outputs)?;
+    let table = CsvFile::prepare::<ComparisonRow>(plan.csv.as_deref(), plan.json, &mut outputs)?;
     let file = SeriesFile::prepare(&plan.series, plan.json, &mut outputs)?;
     let spec = plan.series.spec(plan.runs())?;
     let keeps = RunKeeps { reads: plan.has_bounds, series: spec };
@@ -43,7 +43,7 @@ pub(super) fn run(plan: &SimPlan, out: &mut Printer) -> Result<(), Failure> {
         print(out, &rows, seeds)?;
     }
     out.flush()?;
-    let written = table.map_or(Ok(()), |table| csv::write(table, &rows));
+    let written = table.map_or(Ok(()), |table| table.write(&rows));
     let shown = page.map_or(Ok(()), |page| page.write(html::page(&rows, seeds)));
     let over_time = file.map_or(Ok(()), |file| series::write_rows(file, scenario, &rows));
     let mut notes = Vec::new();
