@@ -148,8 +148,8 @@ Examples:
   foreread-lab sim mine.toml --compare before.txt
   foreread-lab sim mine.toml --policy linux-6 adaptive --memory 32M 64M --seeds 10
   foreread-lab sim mine.toml --policy linux-6 adaptive --max-window 128K auto --seeds 10 --csv out.csv
-  foreread-lab sim mine.toml --policy linux-6 adaptive --series series.csv --interval 100ms
-  foreread-lab sim rivals --scenario streaming-fast
+  foreread-lab sim mine.toml --policy linux-6 adaptive --series series.csv
+  foreread-lab sim rivals streaming-fast
 
 ";
 
