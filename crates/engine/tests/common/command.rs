@@ -142,4 +142,11 @@ impl Command {
     }
 }
 
+/// Copies a program that a test runs, with its mode, while no other thread starts a child.
+pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    let _none_is_starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let copied = std::fs::copy(from, &to);
+    copied.unwrap_or_else(|error| panic!("{}: {error}", to.as_ref().display()));
+}
+
 static STARTING: Mutex<()> = Mutex::new(());

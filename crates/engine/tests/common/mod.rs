@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 mod command;
 
-pub use command::Command;
+pub use command::{Command, copy_program};
 
 /// Something that not every machine has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -182,12 +182,3 @@ pub fn looks_until(is_so: impl Fn() -> bool) -> bool {
 }
 
 const MOST_LOOKS: u32 = 1_000_000;
-
-/// Copies a program that a test runs, with its mode.
-///
-/// `cp` writes it, because a child that another test forks keeps this process's descriptors until
-/// its exec, and a program that is open for writing cannot be run (`ETXTBSY`).
-pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
-    let status = Command::new("cp").arg("-p").arg(from.as_ref()).arg(to.as_ref()).status();
-    assert!(status.is_ok_and(|status| status.success()), "cp to {}", to.as_ref().display());
-}
