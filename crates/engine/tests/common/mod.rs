@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 mod command;
 
-pub use command::{Command, copy_program};
+pub use command::Command;
 
 /// Something that not every machine has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -182,3 +182,10 @@ pub fn looks_until(is_so: impl Fn() -> bool) -> bool {
 }
 
 const MOST_LOOKS: u32 = 1_000_000;
+
+/// Copies a program that a test runs, with its mode. A child that inherits the file while it is
+/// open for writing would keep the program from being run (`ETXTBSY`).
+pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    let copied = Command::while_none_starts(|| fs::copy(from, &to));
+    copied.unwrap_or_else(|error| panic!("{}: {error}", to.as_ref().display()));
+}
