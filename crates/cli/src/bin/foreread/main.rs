@@ -54,8 +54,8 @@ fn run(verb: Verb, out: &mut Printer) -> Result<(), Failure> {
         }
         Verb::Bench(args) => cmd::bench::run(args, out),
         Verb::Serve(args) => cmd::serve::run(args),
-        Verb::Stats(args) => cmd::stats::run(&args, out),
-        Verb::Set(args) => cmd::set::run(&args, out),
+        Verb::Stats(args) => cmd::stats::run(args, out),
+        Verb::Set(args) => cmd::set::run(args, out),
         Verb::Mount(args) => cmd::mount::run(args),
         Verb::Ls(args) => cmd::ls::run(&args, out),
         Verb::Cat(args) => cmd::cat::run(&args, out),
@@ -63,7 +63,7 @@ fn run(verb: Verb, out: &mut Printer) -> Result<(), Failure> {
         Verb::Demo(args) => cmd::demo::run(args, out),
         Verb::Tune(args) => cmd::tune::run(args, out),
         Verb::Doctor(args) => cmd::doctor::run(args, out),
-        Verb::Record(args) => cmd::record::run(&args),
+        Verb::Record(args) => cmd::record::run(args),
         Verb::Man(args) => args.run(out),
         Verb::Completions(args) => args.run(out),
     }
