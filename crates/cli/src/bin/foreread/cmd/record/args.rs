@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use foreread_files::is_stdout;
 use foreread_record::RecordCommand;
-use foreread_trace::OutputFormat;
 
 use super::plan::{RecordPlan, RecordedProgram};
 use foreread_cli::args::help::CODES_AND_UNITS;
-use foreread_cli::args::trace_output::output_formats;
+use foreread_cli::args::trace_output::format_of;
 use foreread_cli::output::Failure;
 
 /// Record the file reads of a command or a running process, for `foreread-lab replay`
@@ -30,18 +29,15 @@ use foreread_cli::output::Failure;
 pub(crate) struct RecordArgs {
     /// Trace file to write
     ///
-    /// FILE must be absent, empty, or a trace of a format of --to (docs/guide/files.md). If its
+    /// A name that ends in .csv is written as CSV, one in .iolog as fio's iolog version 3, any other
+    /// in foreread's own format, which `foreread-lab trace` converts. iolog has no threads, has
+    /// times in microseconds, and hashes names with white space; the others are lossless.
+    ///
+    /// FILE must be absent, empty, or a trace in one of these formats (docs/guide/files.md). If its
     /// disk fills up, the trace ends there; the command still runs to its end, a line on stderr
     /// says so, and the exit code is 2.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-
-    /// Trace format
-    ///
-    /// fio-3 has no threads, has times in microseconds, and hashes names with white space; the
-    /// other formats are lossless.
-    #[arg(long, value_name = "FORMAT", value_parser = output_formats(), default_value = "foreread")]
-    to: OutputFormat,
 
     /// Replace file names by hashes
     ///
@@ -86,14 +82,19 @@ impl RecordArgs {
                 RecordedProgram::Command(RecordCommand { program, args: words.collect() })
             }
         };
-        Ok(RecordPlan { program, file: self.output, format: self.to, hash_names: self.hash_names })
+        Ok(RecordPlan {
+            program,
+            format: format_of(&self.output),
+            file: self.output,
+            hash_names: self.hash_names,
+        })
     }
 }
 
 const EXAMPLES: &str = "\
 Examples:
   foreread record -o scan.frt -- sqlite3 my.db 'select count(*) from t'
-  foreread record -o status.csv --to csv --hash-names -- git status
+  foreread record -o status.csv --hash-names -- git status
   foreread record -o server.frt --pid 4711
   foreread-lab replay scan.frt --html scan.html
 
