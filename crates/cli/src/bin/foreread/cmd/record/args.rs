@@ -29,9 +29,9 @@ use foreread_cli::output::Failure;
 pub(crate) struct RecordArgs {
     /// Trace file to write
     ///
-    /// A name that ends in .csv is written as CSV, one in .iolog as fio's iolog version 3, any other
-    /// in foreread's own format, which `foreread-lab trace` converts. iolog has no threads, has
-    /// times in microseconds, and hashes names with white space; the others are lossless.
+    /// A name that ends in .csv is written as CSV, one in .iolog as fio's iolog version 3, any
+    /// other in foreread's own format, which `foreread-lab trace` converts. iolog has no threads,
+    /// has times in microseconds, and hashes names with white space; the others are lossless.
     ///
     /// FILE must be absent, empty, or a trace in one of these formats (docs/guide/files.md). If its
     /// disk fills up, the trace ends there; the command still runs to its end, a line on stderr
