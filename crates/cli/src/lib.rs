@@ -9,7 +9,7 @@
 //! ```text
 //!   bin/foreread    bin/foreread-lab
 //!       measure    image    generated_docs
-//!         store    program
+//!         store    program    write_claim
 //!         args    table    html_file    progress    settings_holder    signals
 //!           output    output_file    terminal    clock    block_device
 //! ```
@@ -34,3 +34,4 @@ pub mod signals;
 pub mod store;
 pub mod table;
 pub mod terminal;
+pub mod write_claim;

@@ -80,12 +80,12 @@ impl Fault {
 /// Point at which a write is complete.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum WriteMode {
-    /// When it is in the cache; the device gets it later.
+    /// Acknowledged once in the cache; written to the device later.
     #[default]
     WriteBack,
-    /// When the device has it, perhaps in a volatile write cache.
+    /// Acknowledged once the device has it, perhaps in a volatile write cache.
     WriteThrough,
-    /// When it is durable on the device.
+    /// Acknowledged once it is durable on the device.
     Fua,
 }
 
@@ -119,9 +119,9 @@ pub enum WriteStep {
 /// A step of a write.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WriteReady {
-    /// Its write.
+    /// The write that this step belongs to.
     pub id: WriteId,
-    /// The step.
+    /// Step for the driver to perform.
     pub step: WriteStep,
 }
 
@@ -160,7 +160,7 @@ pub struct WriteFill {
 /// A completed direct request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DirectDone {
-    /// Its handle.
+    /// Handle that `direct` returned.
     pub id: DirectId,
     /// Error, if any.
     pub fault: Option<Fault>,

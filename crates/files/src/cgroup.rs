@@ -1,17 +1,18 @@
 //! Creates and removes cgroups: directories below /sys/fs/cgroup. It never touches any other
 //! directory, nor removes one with something in it.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Component, Path};
 
-/// Creates a cgroup.
+/// Creates a cgroup that only its owner can change, whatever the umask.
 ///
 /// # Errors
 ///
 /// If the path is elsewhere or exists, or the kernel refuses it.
 pub fn create(path: &Path) -> io::Result<()> {
-    fs::create_dir(below_root(path)?)
+    DirBuilder::new().mode(0o755).create(below_root(path)?)
 }
 
 /// Removes a cgroup.

@@ -5,8 +5,9 @@
 //! killed.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat, unlinkat};
@@ -31,7 +32,10 @@ impl PrivateDirectory {
     /// If there is no such directory, or the system refuses.
     pub fn new() -> Result<Self, FileError> {
         let parent = temporary_directory("/tmp")?;
-        let made = tempfile::Builder::new().prefix("foreread-").tempdir_in(&parent);
+        // Set explicitly: the default is all that the umask allows.
+        let mode = Permissions::from_mode(0o700);
+        let made =
+            tempfile::Builder::new().prefix("foreread-").permissions(mode).tempdir_in(&parent);
         made.map(Self).map_err(|source| FileError::System {
             path: parent,
             doing: "create a directory in it",
@@ -235,6 +239,8 @@ mod tests {
     #[test]
     fn files_are_written_below_a_private_directory_only() {
         let directory = PrivateDirectory::new().expect("a directory");
+        let mode = fs::metadata(directory.path()).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o7777, 0o700, "no other user may enter");
         let files = [(PathBuf::from("sys/block/sda/size"), "8\n".to_owned())];
         directory.write_files(&files).expect("they are written");
         let text = fs::read_to_string(directory.path().join("sys/block/sda/size"));

@@ -73,7 +73,8 @@ pub fn helper_program(name: &str) -> io::Result<PathBuf> {
     let mut directories: Vec<PathBuf> = std::env::split_paths(&search).collect();
     directories.extend(["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from));
     let mut skipped = None;
-    for path in directories.iter().map(|directory| directory.join(name)) {
+    let paths = directories.iter().map(|directory| directory.join(name));
+    for path in paths.filter(|path| path.exists()) {
         match replaceable(&path, TrustedUse::Program) {
             Ok(None) => return Ok(path),
             Ok(Some(by_others)) => skipped = skipped.or(Some(by_others)),

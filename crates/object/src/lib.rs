@@ -42,6 +42,7 @@ mod http_client;
 mod http_date;
 mod last_failure;
 mod listing;
+mod listing_date;
 mod listing_filter;
 mod listing_page;
 mod listing_xml;

@@ -46,6 +46,7 @@ impl HttpService for FilteringService {
         let listing = ListingRequest::of(request.uri().query().unwrap_or_default());
         let wants_range = request.headers().contains_key("range");
         let is_get = request.method().as_str() == "GET";
+        let is_propfind = request.method().as_str() == "PROPFIND";
         let known = request.extensions().get::<KnownLength>().copied();
         let noted = request.extensions().get::<LastFailure>().cloned();
         let broken = request.extensions().get::<BrokenBody>().cloned();
@@ -85,7 +86,9 @@ impl HttpService for FilteringService {
                 let (status, asked) = (parts.status, retry_after::asked(header));
                 let may_pass =
                     failure.was_refused((status.as_u16(), &status.to_string()), &text, asked);
-                if may_pass || is_bare_redirect {
+                // `object_store` takes a directory that is not there for an empty one.
+                let is_no_directory = is_propfind && status.as_u16() == 404;
+                if may_pass || is_bare_redirect || is_no_directory {
                     let why = format!("Server returned non-2xx status code: {status}: {text}");
                     return Err(once(std::io::Error::other(why)));
                 }
@@ -122,6 +125,10 @@ fn readable(
     }
     if !response.status().is_success() {
         return Ok(response);
+    }
+    response_head::with_standard_range(response.headers_mut());
+    if is_get && let Some(why) = response_head::contradiction(&response) {
+        return Err(once(std::io::Error::other(why)));
     }
     // A response to HEAD or to an upload has no encoded body.
     if is_get && let Some(encoding) = response_head::foreign_encoding(&response, known) {

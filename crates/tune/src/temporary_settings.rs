@@ -15,6 +15,7 @@
 //! The holder is a process in its own process group, so it survives Ctrl-C and a kill of the run.
 //! The notes (`/run/foreread/held-sda.notes`) survive the holder; a reboot needs neither.
 
+mod device_instance;
 mod holder;
 mod restore_journal;
 
@@ -31,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use crate::setting::DeviceSetting;
 use crate::sysfs::SystemRoot;
 
+pub use device_instance::DeviceInstance;
 pub use holder::{may_write, serve};
 pub use restore_journal::left_behind;
 
@@ -132,11 +134,12 @@ impl TemporarySettings {
         }
     }
 
-    /// Restores all settings. More can be made afterwards.
+    /// Restores all settings. Further settings may follow.
     ///
     /// # Errors
     ///
-    /// If a setting could not be restored. It stays in the notes, and the next start retries.
+    /// If a setting could not be restored. It stays in the restore journal, and the next start
+    /// retries.
     pub fn restore(&self) -> io::Result<Restored> {
         let restored = match self.lock().ask(&HolderRequest::Restore) {
             Ok(HolderReply::Restored(restored)) => restored,

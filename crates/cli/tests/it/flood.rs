@@ -90,6 +90,20 @@ fn it_overwrites_what_it_says_and_has_the_figures_that_the_document_names() {
     assert!(writers[..48 * MIB].iter().any(|byte| *byte != BYTE), "the writers have written");
 }
 
+/// Writes of a server's clients would be lost, or would come back over the flood.
+#[test]
+fn a_file_that_a_server_writes_is_refused() {
+    let target = Target::new();
+    // The lock of a server.
+    let file = fs::File::open(&target.path).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let output = flood(&target.path, "--overwrite --seconds 1");
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{line}");
+    assert!(line.contains("another server writes it; end that one, or give another"), "{line}");
+    assert!(fs::read(&target.path).unwrap().iter().all(|byte| *byte == BYTE));
+}
+
 #[test]
 fn without_the_word_that_allows_it_nothing_is_written() {
     let target = Target::new();
@@ -185,7 +199,7 @@ fn what_is_mounted_is_refused() {
     let point = at.path().to_str().unwrap();
     done("mount", &[&device.0, point]);
     let refused = flood(Path::new(&device.0), "--overwrite --runs 1");
-    done("umount", &[point]);
+    common::unmount(at.path()).unwrap();
     let line = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2), "{line}");
     assert!(line.contains("is mounted"), "{line}");

@@ -5,10 +5,13 @@
 //! Never: a verb of the lab in the help of `foreread`, or one that a mistyped verb does not find.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use foreread_files::trusted_path::{TrustedUse, replaceable};
+use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use crate::common::{Command, copy_program};
@@ -53,7 +56,30 @@ fn the_lab_is_found_in_path_too() {
     let (_folder, program) = alone();
     let beside = Path::new(LAB).parent().unwrap();
     let answer = run(&program, &["explain", "geometry", "64M"], beside);
+    let by_others = replaceable(Path::new(LAB), TrustedUse::Program).unwrap();
+    if by_others.is_some() && geteuid().is_root() {
+        assert!(text(&answer.stderr).contains("is not run as root"), "{answer:?}");
+        return;
+    }
     assert_eq!(text(&answer.stdout), stdout(&["explain", "geometry", "64M"]), "{answer:?}");
+}
+
+/// Root ran whatever had the lab's name in a directory of `PATH` that any user can write to.
+#[test]
+fn root_runs_no_lab_that_another_user_can_replace() {
+    let (_folder, program) = alone();
+    let open = TempDir::new().unwrap();
+    fs::set_permissions(open.path(), Permissions::from_mode(0o777)).unwrap();
+    let lab = open.path().join("foreread-lab");
+    fs::write(&lab, "#!/bin/sh\necho it runs\n").unwrap();
+    fs::set_permissions(&lab, Permissions::from_mode(0o755)).unwrap();
+    let answer = run(&program, &["sim", "a.toml"], open.path());
+    if geteuid().is_root() {
+        assert_eq!((answer.status.code(), text(&answer.stdout)), (Some(2), ""), "{answer:?}");
+        assert!(text(&answer.stderr).contains("foreread-lab is not run as root"), "{answer:?}");
+    } else {
+        assert_eq!(text(&answer.stdout), "it runs\n", "{answer:?}");
+    }
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub(super) struct Transfer {
     offset: u64,
     vectors: Vectors,
     total: u32,
-    /// Bytes of a write that are done.
+    /// Bytes of a write that are already written.
     done: u32,
     /// The vectors of this attempt, if it does not cover the whole transfer.
     part: Option<Vectors>,

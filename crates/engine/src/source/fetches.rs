@@ -107,7 +107,8 @@ impl FetchTable {
 }
 
 impl Drop for FetchTable {
-    /// Later answers of its sources are discarded, and the frames' memory ends with the engine.
+    /// Revokes all requests: later answers of sources are discarded, because the frames are freed
+    /// with the engine.
     fn drop(&mut self) {
         for (request, _) in self.in_flight.values() {
             request.revoke();

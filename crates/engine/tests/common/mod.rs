@@ -171,6 +171,21 @@ pub fn output(command: &mut Command) -> Result<String, String> {
     }
 }
 
+/// Unmounts a file system, and tries again while it is busy: a process that looks at all file systems
+/// leaves each a moment later.
+pub fn unmount(at: &Path) -> Result<(), String> {
+    let mut done = Ok(String::new());
+    for _ in 0..MOST_UNMOUNTS {
+        done = output(Command::new("umount").arg(at));
+        if !done.as_ref().is_err_and(|error| error.contains("busy")) {
+            break;
+        }
+    }
+    done.map(drop)
+}
+
+const MOST_UNMOUNTS: u32 = 500;
+
 /// Looks until it is so; after some seconds' worth of looks it will not be.
 pub fn looks_until(is_so: impl Fn() -> bool) -> bool {
     (0..MOST_LOOKS).any(|_| {

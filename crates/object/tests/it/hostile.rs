@@ -126,6 +126,35 @@ fn a_body_that_does_not_end_ends_at_the_deadline() {
     check(bodies::ENDLESS, MINUTE);
 }
 
+/// An answer of another range was followed by a request for each page of the range: 64 here.
+#[test]
+fn an_answer_that_is_wrong_for_any_range_is_not_followed_by_requests_for_pages() {
+    for answering in [heads::SHIFTED, heads::OVERLONG, heads::REFUSED] {
+        let server = HostileServer::start(answering);
+        let engine = Engine::builder().memory(8 << 20).build().unwrap();
+        let object = Stores::new(options(MINUTE)).open(&server.url()).unwrap();
+        let file = engine.open_source(object).unwrap();
+        file.stream().advise(Advice::Random);
+        server.turn_hostile();
+        file.read_at(&mut vec![0; 64 << 12], 0).unwrap_err();
+        assert_eq!(server.requests(), 1);
+    }
+}
+
+/// A server that limits the length of a range is read page by page.
+#[test]
+fn an_answer_with_the_beginning_of_a_range_is_followed_by_requests_for_pages() {
+    let server = HostileServer::start(heads::FIRST_PAGE);
+    let engine = Engine::builder().memory(8 << 20).build().unwrap();
+    let file = engine.open_source(Stores::new(options(MINUTE)).open(&server.url()).unwrap());
+    let file = file.unwrap();
+    file.stream().advise(Advice::Random);
+    server.turn_hostile();
+    let mut to = vec![0; 8 << 12];
+    assert_eq!(file.read_at(&mut to, 0).unwrap(), 8 << 12);
+    assert!(to == bytes(1, 0..8 << 12));
+}
+
 /// The one byte that an opening asks for was read until the deadline, and all that came with it was
 /// kept in memory.
 #[test]

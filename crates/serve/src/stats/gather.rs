@@ -50,22 +50,32 @@ fn windows(windows: &Windows) -> Vec<WindowCount> {
 }
 
 impl DeviceStats {
-    /// Returns the counters summed over all devices (there is only one) and its current state.
-    fn of(path: &path_stats::Stats, state: Option<DeviceState>) -> Self {
+    /// Returns the counters summed over all devices, and the current state of the target's. With an
+    /// overlay there are two: requests of both are added up, and the limit and cost of writes are
+    /// those of the overlay's device.
+    fn of(
+        path: &path_stats::Stats,
+        target: Option<DeviceState>,
+        overlay: Option<DeviceState>,
+    ) -> Self {
         let bytes = |pages: u64| pages * PAGE_SIZE;
         let mut device = Self::default();
         (device.read.requests, device.read.bytes) = (path.device_reads, bytes(path.device_pages));
         device.write.requests = path.device_writes;
         device.write.bytes = bytes(path.device_write_pages);
-        let Some(state) = state else { return device };
-        device.read.queued = state.queued_reads;
-        device.write.queued = state.queued_writes;
-        device.read.in_flight = state.in_flight_reads.into();
-        device.write.in_flight = state.in_flight_writes.into();
-        device.write.limit = state.write_limit.map(u64::from);
-        (device.read.expired, device.write.expired) = (state.expired_reads, state.expired_writes);
-        device.read.fit = state.reads.map(CostStats::from);
-        device.write.fit = state.writes.map(CostStats::from);
+        for state in target.iter().chain(&overlay) {
+            device.read.queued += state.queued_reads;
+            device.write.queued += state.queued_writes;
+            device.read.in_flight += u64::from(state.in_flight_reads);
+            device.write.in_flight += u64::from(state.in_flight_writes);
+            device.read.expired += state.expired_reads;
+            device.write.expired += state.expired_writes;
+        }
+        device.read.fit = target.as_ref().and_then(|state| state.reads).map(CostStats::from);
+        if let Some(written) = overlay.or(target) {
+            device.write.limit = written.write_limit.map(u64::from);
+            device.write.fit = written.writes.map(CostStats::from);
+        }
         device
     }
 }
@@ -81,7 +91,8 @@ impl ServerStats {
         file: &foreread::File,
         counters: Counters,
     ) -> Result<Self, EngineError> {
-        let ServerInfo { version, memory, up_s, engine, .. } = about;
+        let ServerInfo { version, memory, up_s, engine, overlay, .. } = about;
+        let overlay_state = overlay.map(|overlay| overlay.device().state()).transpose()?.flatten();
         let counted = engine.counters()?;
         let (path, cache) = (counted.path, counted.cache);
         let (idle, _) = engine.frames()?;
@@ -135,9 +146,9 @@ impl ServerStats {
                 flushes: path.flushes,
                 flush_failures: path.flush_failures,
                 rewritten: path.pages_rewritten,
-                lost: file.lost_writes().is_pending()?,
+                lost: overlay.unwrap_or(file).lost_writes().is_pending()?,
             },
-            device: DeviceStats::of(&path, file.device().state()?),
+            device: DeviceStats::of(&path, file.device().state()?, overlay_state),
             store: about.store,
             clients: counters.into(),
         })
@@ -165,6 +176,8 @@ pub struct ServerInfo<'a> {
     pub store: Option<StoreStats>,
     /// The engine.
     pub engine: &'a foreread::Engine,
+    /// File of an overlay, which gets the writes.
+    pub overlay: Option<&'a foreread::File>,
 }
 
 impl ServerInfo<'_> {

@@ -184,8 +184,8 @@ fn relative(iozone: &SeedTable) -> SeedTable {
     SeedTable { seed: "001", table: "001_nfsd_relative_percent", title, cells, notes, verdict }
 }
 
-/// The thread's other test: other machines, cfq on the server, files of which only the time is
-/// known.
+/// Returns the thread's other test: other machines, cfq on the server, files of which only the time
+/// is known.
 fn real_files() -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/001_nfs_seq_s.csv"));
     let mut base = Scenario::built_in(include_str!("../../scenarios/001-nfs-files.toml"));

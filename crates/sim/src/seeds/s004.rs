@@ -160,7 +160,8 @@ impl Dd {
         self.run_in(self.scenario(reader), bytes)
     }
 
-    /// The same bios, but processed by the reader while read-ahead is in flight.
+    /// Returns the throughput of the same bios if the reader processes them while read-ahead is in
+    /// flight.
     fn hidden_mb_per_s(&self) -> f64 {
         let mut scenario = self.scenario(BioSource::MultiBlock);
         let Workload::Sequential(dd) = scenario.process[0].run.get_mut() else {

@@ -8,7 +8,6 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::Restored;
+use super::device_instance::instance_number;
 use crate::clock::pause;
 use crate::errno_text::errno_text;
 use crate::setting::DeviceSetting;
@@ -93,7 +93,7 @@ pub fn left_behind(sys: &SystemRoot) -> Vec<DeviceSetting> {
             continue;
         }
         let is_left = |entry: &JournalEntry| {
-            let is_same_disk = entry.disk == disk_of(sys, &entry.was);
+            let is_same_disk = entry.disk == instance_number(sys, &entry.was);
             let now = entry.was.in_force(sys).filter(|_| is_same_disk);
             now.is_some_and(|now| now != entry.was.value && !entry.is_changed_by_others(&now))
         };
@@ -165,7 +165,7 @@ impl RestoreJournal {
         let now = DeviceSetting { value, ..setting.clone() };
         match self.entries.iter().find(|entry| is_same(&entry.was, setting)) {
             None => self.note(was(sys, now, false))?,
-            Some(entry) if entry.disk != disk_of(sys, &entry.was) => {
+            Some(entry) if entry.disk != instance_number(sys, &entry.was) => {
                 let name = &setting.device;
                 return Err(io::Error::other(format!("{name} has gone; another has its name")));
             }
@@ -209,7 +209,7 @@ impl RestoreJournal {
         for entry in &self.entries {
             let JournalEntry { was, disk, is_theirs, .. } = entry;
             // A removed disk took its settings along, and another one may have its name.
-            let is_same_disk = *disk == disk_of(sys, was);
+            let is_same_disk = *disk == instance_number(sys, was);
             let Some(now) = was.in_force(sys).filter(|_| is_same_disk) else { continue };
             if entry.is_changed_by_others(&now) || (now == was.value && *is_theirs) {
                 restored.theirs.push(DeviceSetting { value: now, ..was.clone() });
@@ -281,7 +281,7 @@ fn apply(entries: &mut Vec<JournalEntry>, line: JournalLine) {
 }
 
 fn was(sys: &SystemRoot, setting: DeviceSetting, follows: bool) -> JournalLine {
-    let disk = disk_of(sys, &setting);
+    let disk = instance_number(sys, &setting);
     JournalLine::Was { setting, disk, follows }
 }
 
@@ -312,25 +312,9 @@ fn rank(setting: &DeviceSetting) -> u32 {
     }
 }
 
-/// Returns a number that no other disk or backing device gets until the next boot; disks of kernels
-/// before 5.15 have none.
-///
-/// The name of a backing device (`0:52`) is reused by the next mount. The inode of its folder in
-/// sysfs is not.
-fn disk_of(sys: &SystemRoot, setting: &DeviceSetting) -> Option<u64> {
-    if setting.attribute.starts_with(BACKING_DEVICES) {
-        let about = fs::metadata(sys.path(setting.file()).parent()?).ok()?;
-        return Some(about.ino());
-    }
-    sys.number(Path::new("/sys/block").join(&setting.device).join("diskseq"))
-}
-
 fn is_same(a: &DeviceSetting, b: &DeviceSetting) -> bool {
     (&a.device, &a.attribute) == (&b.device, &b.attribute)
 }
-
-/// Folder with the windows of mounts without a disk.
-const BACKING_DEVICES: &str = "/sys/class/bdi/";
 
 const SCHEDULER: &str = "queue/scheduler";
 const NR_REQUESTS: &str = "queue/nr_requests";
@@ -341,7 +325,7 @@ const IOSCHED: &str = "queue/iosched";
 const FOLDER: &str = "/run/foreread";
 const SUFFIX: &str = ".notes";
 
-/// Each failed try coincides with another run's start or end.
+/// Tries to lock the journal; each failure coincides with another run's start or end.
 const LOCK_TRIES: u32 = 10;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 

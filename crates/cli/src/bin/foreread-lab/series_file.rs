@@ -21,7 +21,7 @@ pub(crate) struct SeriesFile(OutputFile);
 pub(crate) struct RunSeries<'r> {
     /// The cells that say which run it was.
     pub(crate) run: Vec<String>,
-    /// Its figures; None if they were not kept.
+    /// Figures of the run; None if they were not kept.
     pub(crate) series: Option<&'r TimeSeries>,
 }
 

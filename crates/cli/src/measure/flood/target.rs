@@ -1,6 +1,6 @@
 //! Target that a flood overwrites.
 //!
-//! Devices that are mounted or in exclusive use are refused.
+//! Devices that are mounted or in exclusive use are refused, and files that a server writes.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use super::super::pattern::PAGE;
 use crate::output::Failure;
+use crate::write_claim::WriteClaim;
 
 /// A file or a device that may be overwritten.
 pub struct FloodTarget {
@@ -22,6 +23,7 @@ pub struct FloodTarget {
     /// Whole device that is, or holds, the target, as named below `/sys/block`.
     pub disk: Option<String>,
     is_block_device: bool,
+    _claim: WriteClaim,
 }
 
 impl FloodTarget {
@@ -51,12 +53,13 @@ impl FloodTarget {
                 LEAST >> 20
             )));
         }
+        let claim = WriteClaim::new(path, "or give another file")?;
         let number = if is_block_device { about.rdev() } else { about.dev() };
         let sys = SystemRoot::here();
         let device = sys.device_numbered(rustix::fs::major(number), rustix::fs::minor(number));
         let disk = device.and_then(|device| sys.whole(&device)).map(|device| device.name);
         let name = format!("{} ({} MiB)", path.display(), len >> 20);
-        Ok(Self { path: path.to_path_buf(), name, len, disk, is_block_device })
+        Ok(Self { path: path.to_path_buf(), name, len, disk, is_block_device, _claim: claim })
     }
 
     /// Opens it around the page cache.

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Output;
 
+use foreread_serve::client::Client;
 use rustix::fs::{major, minor};
 
 use crate::common::Command;
@@ -57,6 +58,25 @@ fn inode_table_windows_change_while_it_is_mounted() {
     refused("list_lifetime=5", "--set list_lifetime=5: write seconds (5s)");
     refused("prefault=yes", "must be on or off");
     refused("max_window=1", "no such setting; there are delay, inode_readahead_blks");
+}
+
+/// Clients of the socket used to take all descriptors of the mount, and `stats` waited for one.
+#[test]
+fn clients_of_the_socket_leave_descriptors_for_control_requests() {
+    if !can_fuse("clients_of_the_socket_leave_descriptors_for_control_requests") {
+        return;
+    }
+    let folder = folder();
+    let image = make(folder.path(), 16, &[]);
+    let socket = folder.path().join("socket");
+    let mount = Mount::new(&image, &["--control", socket.to_str().unwrap()]);
+    let connect = || Client::connect(socket.to_str().unwrap())?.go(true);
+    let clients: Vec<_> = (0..64).map(|_| connect().expect("it is served")).collect();
+    connect().expect_err("there are 64");
+    assert!(foreread("stats", &socket, &[]).status.success());
+    drop(clients);
+    let said = mount.end();
+    assert!(said.ends_with("refused: 64 connections are open\n"), "{said}");
 }
 
 /// The kernel's own bound for FUSE would cut windows of files into eight.

@@ -38,7 +38,7 @@ struct Mounted<'p>(&'p Path);
 
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0).status();
+        let _ = crate::common::unmount(self.0);
     }
 }
 

@@ -236,8 +236,8 @@ fn tunable(column: &str) -> &str {
     column.trim_end_matches("_ms")
 }
 
-/// Without tags, the driver of the time let the kernel queue two commands to a disk, and sent them
-/// one after the other.
+/// Returns the queue depths of the drive and its controller. Without tags, the driver of the time
+/// accepted two commands, and sent them one after the other.
 fn depth(tags: &str) -> (u32, u32) {
     match tags {
         "" => (1, 0),

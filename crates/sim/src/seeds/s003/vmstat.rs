@@ -62,7 +62,7 @@ impl VmstatRates {
     }
 }
 
-/// The dd begins with the first line that shows writes; that line is half before and half after.
+/// Returns the published rates. The dd begins in the middle of the first line that shows writes.
 fn published(csv: &Csv, batch: &str) -> VmstatRates {
     let rows: Vec<_> = csv.rows().filter(|row| row.text("fifo_batch") == batch).collect();
     let number = |index: usize, column| {

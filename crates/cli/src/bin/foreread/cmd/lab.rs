@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use foreread_cli::output::Failure;
+use foreread_files::trusted_path::helper_program;
 
 /// Verbs of `foreread-lab`.
 pub(crate) const LAB_VERBS: [&str; 5] = ["explain", "replay", "seeds", "sim", "trace"];
@@ -27,17 +28,29 @@ pub(crate) fn lab_verb(args: &[OsString]) -> Option<&'static str> {
 
 /// Replaces this process by the lab; returns only if that fails.
 ///
-/// The lab is looked for beside this program, then in `PATH`.
+/// The lab is looked for beside this program, then in `PATH`; as root only in directories that no
+/// other user can write to.
 pub(crate) fn run(verb: &str, args: &[OsString]) -> Failure {
-    let program = beside_this_program().unwrap_or_else(|| PathBuf::from(LAB));
+    let program = match beside_this_program().map_or_else(|| helper_program(LAB), Ok) {
+        Ok(program) => program,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return missing(verb),
+        Err(refused) => {
+            return Failure::WrongUse(format!("'{verb}' is a verb of {LAB}: {refused}"));
+        }
+    };
     let error = Command::new(&program).args(args).exec();
-    Failure::WrongUse(match error.kind() == io::ErrorKind::NotFound {
-        true => format!(
-            "'{verb}' is a verb of {LAB}, which is neither beside foreread nor in PATH: \
-             install it (cargo install foreread-cli installs both)"
-        ),
-        false => format!("'{verb}' is a verb of {LAB}; cannot run {}: {error}", program.display()),
-    })
+    if error.kind() == io::ErrorKind::NotFound {
+        return missing(verb);
+    }
+    let program = program.display();
+    Failure::WrongUse(format!("'{verb}' is a verb of {LAB}; cannot run {program}: {error}"))
+}
+
+fn missing(verb: &str) -> Failure {
+    Failure::WrongUse(format!(
+        "'{verb}' is a verb of {LAB}, which is neither beside foreread nor in PATH: install it \
+         (cargo install foreread-cli installs both)"
+    ))
 }
 
 fn beside_this_program() -> Option<PathBuf> {

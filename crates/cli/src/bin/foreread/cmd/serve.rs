@@ -6,7 +6,6 @@
 //! docs/guide/serve.md has its guarantees, counters and tunables.
 
 mod args;
-mod claim;
 mod command;
 mod container_note;
 mod export_range;
@@ -42,6 +41,7 @@ use foreread_cli::image::byte_range::RangeChoice;
 use foreread_cli::output::{Failure, cannot};
 use foreread_cli::output_file::CommandOutputs;
 use foreread_cli::signals::on_signal;
+use foreread_cli::write_claim::WriteClaim;
 
 pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
     serve(&args.plan()?)
@@ -55,7 +55,7 @@ fn serve(plan: &ServePlan) -> Result<(), Failure> {
     let range = export_range(plan, &file, overlay.as_ref())?;
     let saver = plan.remember.keep(&engine, Some(&file)).map_err(cannot("start a thread"))?;
     // Held until the process ends.
-    let _claim = claim::claimed(plan)?;
+    let _claim = claimed(plan)?;
     // Never dropped: dropping the last handle waits for requests in flight, and a device may never
     // complete them.
     let served = ManuallyDrop::new(Served {
@@ -115,6 +115,14 @@ fn serve(plan: &ServePlan) -> Result<(), Failure> {
         None | Some(0) => Ok(()),
         Some(code) => Err(Failure::Command(code)),
     }
+}
+
+/// Claims the files that are written: two servers would have two caches of them.
+fn claimed(plan: &ServePlan) -> Result<Option<WriteClaim>, Failure> {
+    if plan.read_only || matches!(plan.source, ServeSource::Object { .. }) {
+        return Ok(None);
+    }
+    WriteClaim::new(&plan.target, "or serve it with --read-only").map(Some)
 }
 
 /// Returns the limits of the server.
@@ -202,7 +210,7 @@ fn private_folder(plan: &ServePlan) -> Result<Option<PrivateDirectory>, Failure>
     Ok(Some(folder))
 }
 
-/// Opened target.
+/// The opened target, before it is served.
 struct OpenedTarget {
     engine: Engine,
     file: foreread::File,

@@ -60,10 +60,9 @@ impl Served {
             up_s: clock().duration_since(self.started).as_secs_f64(),
             store: asked_so_far().map(store_stats),
             engine: &self.engine,
+            overlay: self.overlay(),
         };
-        let mut stats = ServerStats::gather(about, &self.file, meter.counters())?;
-        stats.writes.lost = self.written.lost_writes().is_pending()?;
-        Ok(stats)
+        ServerStats::gather(about, &self.file, meter.counters())
     }
 
     /// Returns all settings: of the engine, then of the file's scheduler.
@@ -91,13 +90,26 @@ impl Served {
             // An unchanged value is accepted.
             Some(one) if one.of == "file" && one.value == value => return Ok(()),
             Some(one) if one.of == "file" => return self.accept_lost(value),
-            Some(_) => self.file.device().set_scheduler_by_name(name, value),
+            Some(_) => self.set_scheduler(name, value),
             None => {
                 let names: Vec<_> = settings.iter().map(|one| one.name.as_str()).collect();
                 return Err(format!("no tunable '{name}'; there are {}", names.join(", ")));
             }
         };
         set.map_err(|error| bad(&error))
+    }
+
+    /// Changes the scheduler of all devices: with an overlay, writes go to another device than most
+    /// reads.
+    fn set_scheduler(&self, name: &str, value: &str) -> Result<(), SettingError> {
+        let devices = [Some(&self.file), self.overlay()];
+        let mut devices = devices.into_iter().flatten();
+        devices.try_for_each(|file| file.device().set_scheduler_by_name(name, value))
+    }
+
+    /// Returns the overlay's file, if there is one.
+    fn overlay(&self) -> Option<&foreread::File> {
+        self.losses.is_some().then_some(&self.written)
     }
 
     /// Lets flushes succeed again once the owner of the data has accepted the loss.
@@ -124,4 +136,66 @@ const LOST_WRITES: &str = "lost_writes";
 
 fn bad(error: &SettingError) -> String {
     error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::ops::Range;
+
+    use foreread::{Reply, Source, SourceIdentity};
+    use foreread_serve::Overlay;
+
+    use super::*;
+
+    /// Zeros on a device of their own.
+    struct Zeros;
+
+    impl Source for Zeros {
+        fn identity(&self) -> SourceIdentity {
+            SourceIdentity::new("zeros", "1")
+        }
+
+        fn length(&self) -> io::Result<u64> {
+            Ok(1 << 20)
+        }
+
+        fn fetch(&self, range: Range<u64>, reply: Reply) {
+            let len = usize::try_from(range.end - range.start).expect("at most a MiB");
+            let mut reply = reply;
+            let _ = reply.write(&vec![0; len]);
+        }
+    }
+
+    /// Settings of the scheduler used to reach the base's device only, to which nothing is written.
+    #[test]
+    fn the_scheduler_and_the_state_of_writes_are_those_of_an_overlay() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
+        let file = engine.open_source(Zeros).expect("it opens");
+        let identity = SourceIdentity::new("zeros", "1");
+        let overlay = Overlay::open(&engine, file.clone(), &identity, &folder.path().join("over"));
+        let overlay = overlay.expect("it opens");
+        let written = overlay.written_file().clone();
+        let served = Served {
+            engine,
+            file: file.clone(),
+            written: written.clone(),
+            losses: Some(overlay.losses().clone()),
+            target: "zeros".to_owned(),
+            export: String::new(),
+            bytes: 1 << 20,
+            read_only: false,
+            memory: ByteCount(1 << 20),
+            started: clock(),
+        };
+        served.set("writes_in_flight", "7").expect("it is a setting");
+        for file in [&file, &written] {
+            let settings = file.device().scheduler_settings().expect("no fork");
+            assert!(settings.contains(&("writes_in_flight", "7".to_owned())), "{settings:?}");
+        }
+        file.device().set_scheduler_by_name("writes_in_flight", "5").expect("it is a setting");
+        let stats = served.stats(&CounterReader::default()).expect("no fork");
+        assert_eq!(stats.device.write.limit, Some(7), "the limit of the device that is written");
+    }
 }

@@ -101,7 +101,8 @@ fn in_kib(size: ByteCount) -> u64 {
     size.0 / KIB
 }
 
-/// As `dmsetup` and `blockdev` take it, and this command too; in bytes if there is a rest.
+/// Formats a length in sectors, as `dmsetup`, `blockdev` and this command accept it; in bytes if it
+/// is not a multiple of a sector.
 fn in_sectors(bytes: u64) -> String {
     if bytes.is_multiple_of(SECTOR_SIZE) {
         format!("{}s", Sectors(bytes / SECTOR_SIZE))
@@ -150,7 +151,7 @@ const KIB: u64 = 1 << 10;
 /// A sector: no device has smaller blocks.
 const SMALLEST_BLOCK: ByteCount = ByteCount(SECTOR_SIZE);
 
-/// No machine that Linux runs on has smaller pages.
+/// Smallest page size of any machine that runs Linux.
 const SMALLEST_PAGE: ByteCount = ByteCount(4 * KIB);
 
 /// The largest page with which a window of the default size is still a whole number of pages.

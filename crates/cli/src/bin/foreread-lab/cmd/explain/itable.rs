@@ -226,7 +226,7 @@ fn parse_cost(text: &str) -> Result<f64, String> {
 
 const WINDOW_SIZES: &str = "write 0 or a power of two up to 1073741824 (16, 32, 64)";
 
-/// As many blocks as fit on a line.
+/// Largest number of blocks that fit on a line.
 const WIDEST_PICTURE: u64 = 64;
 
 const EXAMPLES: &str = "\

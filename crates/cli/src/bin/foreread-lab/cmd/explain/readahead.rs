@@ -107,7 +107,6 @@ enum ReadaheadRule {
 struct ExplainedStream {
     state: StreamState,
     advice: Advice,
-    prev_pos: Option<ByteCount>,
 }
 
 /// A decision with its stream.
@@ -187,7 +186,6 @@ fn explain(args: &ReadaheadArgs, mut pages: ResidentPages) -> ReadaheadExplanati
         let reader = ReadWalk {
             policy: args.policy,
             limits,
-            prev_pos: stream.prev_pos,
             end: PageIndex(end.pages_up().0),
             advice: stream.advice,
             rules: rules(args),
@@ -198,7 +196,7 @@ fn explain(args: &ReadaheadArgs, mut pages: ResidentPages) -> ReadaheadExplanati
         reader.read(memory, &mut pages, first, count, |decided| {
             lines.push(DecisionLine { stream: name.clone(), decided });
         });
-        stream.prev_pos = Some(read_end.min(end));
+        stream.state.prev_pos = Some(read_end.min(end));
     }
     ReadaheadExplanation { lines, hints }
 }

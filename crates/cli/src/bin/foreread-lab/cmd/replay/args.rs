@@ -280,7 +280,7 @@ impl ReplayArgs {
         Ok(CacheMissPlan { policies, unit: CacheUnit::Page, capacities })
     }
 
-    /// Each method; foreread with each memory size, policy and window.
+    /// Plans a run for each method, and for foreread one for each memory size, policy and window.
     fn real(&self, target: &Path) -> Result<RealPlan, Failure> {
         let memories = self.memories(&REAL_MEMORY, PageCache::MAX_BOUND)?;
         let windows = self.windows(&[Policy::Adaptive], None);
@@ -326,8 +326,8 @@ impl ReplayArgs {
         Ok(memories.to_vec())
     }
 
-    /// Each policy with each of its largest windows; None: learnt. The window of some policies
-    /// follows from the model of the device, if there is one.
+    /// Returns each policy with each of its largest windows; None: learnt. The window of some
+    /// policies follows from the model of the device, if there is one.
     fn windows(
         &self,
         default: &[Policy],
@@ -340,8 +340,8 @@ impl ReplayArgs {
 
 const MEMORY: [ByteCount; 3] = [ByteCount(64 << 20), ByteCount(256 << 20), ByteCount(1 << 30)];
 
-/// The same on a real target, where each takes as long as the trace.
+/// Default memory sizes on a real target: only one, since each run takes as long as the trace.
 const REAL_MEMORY: [ByteCount; 1] = [ByteCount(256 << 20)];
 
-/// As of a simulated run.
+/// Largest memory, the same as in a simulated run.
 const MAX_MEMORY: ByteCount = ByteCount(64 << 30);

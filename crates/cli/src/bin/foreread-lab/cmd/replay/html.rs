@@ -183,7 +183,7 @@ fn least_line(rows: &[ReplayRow]) -> Option<ChartLine> {
     (!points.is_empty()).then_some(ChartLine { name, points, is_stepped: false })
 }
 
-/// Of the reads that waited: how many waited longer.
+/// Chart of the waits: the share of reads that waited longer than a time.
 fn distribution(of: &TraceReplays<'_>) -> LineChart {
     let smallest = of.rows.iter().map(|row| row.memory).min();
     let rows = of.rows.iter().zip(of.figures).filter(|(row, _)| Some(row.memory) == smallest);
@@ -192,8 +192,8 @@ fn distribution(of: &TraceReplays<'_>) -> LineChart {
     wait_distribution(format!("How long reads wait, with {memory}"), waits)
 }
 
-/// Of the reads that waited, by label: how many waited longer. Hits are left out: they would hide
-/// it.
+/// Chart of the waits, one line for each label: the share of reads that waited longer than a time.
+/// Excludes hits, which would dominate it.
 #[expect(clippy::cast_precision_loss, reason = "places in a chart")]
 pub(super) fn wait_distribution<'r>(
     title: String,
@@ -246,5 +246,5 @@ fn pictures(of: &TraceReplays<'_>) -> Vec<ReportChart> {
 /// Steps of a distribution.
 const STEPS: u32 = 100;
 
-/// Each has up to 150 KB.
+/// Largest number of maps in a report; each has up to 150 KB.
 const MOST_MAPS: usize = 3;

@@ -93,11 +93,11 @@ impl DemoArgs {
     }
 }
 
-/// Not /tmp, which is memory on many machines.
+/// Returns the default directory of the test file; not /tmp, which is a tmpfs on many machines.
 fn default_directory() -> Result<PathBuf, Failure> {
     temporary_directory("/var/tmp")
         .map_err(|error| Failure::WrongUse(format!("{error}, or give a directory")))
 }
 
-/// Less is read before a clock has ticked often enough.
+/// Smallest test file: reading less is too short to time.
 pub(super) const SMALLEST: ByteCount = ByteCount(16 << 20);

@@ -65,7 +65,8 @@ impl Control {
             read_only: true,
             description: served.target.clone(),
         };
-        let mut server = Server::new(engine.clone(), export, ServerLimits::default());
+        let limits = ServerLimits { connections: CONNECTIONS, ..ServerLimits::default() };
+        let mut server = Server::new(engine.clone(), export, limits);
         let refused = |error: &dyn ToString| Failure::WrongUse(error.to_string());
         let file = server.unix(path).map_err(|error| refused(&error))?;
         let (stopper, meter) = (server.stopper(), server.counter_reader());
@@ -116,6 +117,10 @@ fn answer(
     });
     serde_json::to_string(&settings).map_err(|error| error.to_string())
 }
+
+/// NBD clients that may use the socket at a time. Each takes two descriptors, and the mount itself
+/// and control requests must get some below the usual limit of 1024.
+const CONNECTIONS: usize = 64;
 
 const NAME: &str = "inode_readahead_blks";
 const ASSIGN: &str = "inode_readahead_blks=";

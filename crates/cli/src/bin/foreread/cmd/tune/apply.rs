@@ -31,6 +31,7 @@ pub(super) fn apply(
         ended(one)?;
         return out.notes(&others(sys, device, &settings));
     };
+    refuse_replaced(sys, one)?;
     refuse(set, one, &settings)?;
     if let Some(mount) = &one.mount {
         let mut notes = mounted::apply(sys, set, one, mount, &settings)?;
@@ -75,6 +76,17 @@ pub(super) fn apply(
     notes.extend(undo(one, &settings));
     out.notes(&notes)?;
     ended(one)
+}
+
+/// Refuses to set a device that is not the measured one, also with `--force`.
+fn refuse_replaced(sys: &SystemRoot, one: &MeasuredDevice) -> Result<(), Failure> {
+    if one.stopped == Some(Stopped::Interrupted) || one.is_here(sys) {
+        return Ok(());
+    }
+    let device = &one.report.device;
+    Err(Failure::Check(format!(
+        "{device}: nothing is set: it was removed, or another one has its name now; run it again"
+    )))
 }
 
 /// Refuses settings that must not be made.
@@ -148,4 +160,66 @@ fn undo(one: &MeasuredDevice, settings: &[DeviceSetting]) -> Vec<String> {
         ));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use foreread_core::units::ByteCount;
+    use foreread_tune::device_fit::DeviceLimits;
+    use foreread_tune::report::{Compared, Method, Report};
+    use foreread_tune::temporary_settings::DeviceInstance;
+
+    use super::*;
+
+    fn measured(sys: &SystemRoot) -> MeasuredDevice {
+        let window = DeviceSetting::read_ahead_kb("loop0", 0);
+        let report = Report {
+            device: "loop0".to_owned(),
+            seconds: 20.0,
+            method: Method::Kernel,
+            sweep: Vec::new(),
+            random: Vec::new(),
+            parallel: Vec::new(),
+            plateau_kib: None,
+            best_kib: None,
+            plateau_between_kib: None,
+            recommended: None,
+            refusals: Vec::new(),
+            compared: Compared::default(),
+            notes: Vec::new(),
+            restored: true,
+        };
+        MeasuredDevice {
+            report,
+            flood: None,
+            device_model: None,
+            limits: DeviceLimits::new(ByteCount(1 << 20), None, None),
+            ext4: Vec::new(),
+            before: Vec::new(),
+            stopped: None,
+            instance: Some(DeviceInstance::of(sys, &window)),
+            window,
+            mount: None,
+        }
+    }
+
+    /// A loop device that was detached in a measurement, and attached to another file, got the
+    /// window of the first one.
+    #[test]
+    fn a_device_that_took_the_name_of_the_measured_one_is_not_set() {
+        let root = tempfile::tempdir().expect("a folder");
+        let sys = SystemRoot::at(root.path());
+        let queue = sys.path("/sys/block/loop0/queue");
+        fs::create_dir_all(&queue).expect("it is made");
+        fs::write(queue.join("read_ahead_kb"), "128\n").expect("it is written");
+        fs::write(sys.path("/sys/block/loop0/diskseq"), "7\n").expect("it is written");
+        let one = measured(&sys);
+        refuse_replaced(&sys, &one).expect("it is the same device");
+        fs::write(sys.path("/sys/block/loop0/diskseq"), "8\n").expect("it is written");
+        let refused = refuse_replaced(&sys, &one).expect_err("it is another device");
+        let Failure::Check(line) = refused else { panic!("{refused:?}") };
+        assert!(line.starts_with("loop0: nothing is set: it was removed, or another"), "{line}");
+    }
 }

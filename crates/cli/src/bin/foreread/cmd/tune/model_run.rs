@@ -56,6 +56,7 @@ pub(super) fn measure_model(plan: &ModelPlan, out: &mut Printer) -> Result<(), F
         stopped,
         window,
         mount: None,
+        instance: None,
     };
     let modelled = one.write_model(model_file, None);
     if output.is_json {

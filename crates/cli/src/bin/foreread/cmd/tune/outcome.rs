@@ -7,7 +7,9 @@ use foreread_tune::flood::FloodReport;
 use foreread_tune::probe::Stopped;
 use foreread_tune::report::Report;
 use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::TunedMount;
+use foreread_tune::temporary_settings::DeviceInstance;
 use serde::Serialize;
 
 use super::device_model::{ModelFile, WrittenModel};
@@ -40,9 +42,17 @@ pub(super) struct MeasuredDevice {
     /// Mount, if it has its own window.
     #[serde(skip)]
     pub(super) mount: Option<TunedMount>,
+    /// The device that had this name when it was measured; None for a model.
+    #[serde(skip)]
+    pub(super) instance: Option<DeviceInstance>,
 }
 
 impl MeasuredDevice {
+    /// Returns false if the device was removed, or another one has its name now.
+    pub(super) fn is_here(&self, sys: &SystemRoot) -> bool {
+        self.instance.as_ref().is_none_or(|instance| instance.is_here(sys))
+    }
+
     pub(super) fn print(&self, action: TuneAction, out: &mut Printer) -> Result<(), Failure> {
         report::print(out, &self.report, action)?;
         if let Some(flood) = &self.flood {

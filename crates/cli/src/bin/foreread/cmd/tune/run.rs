@@ -11,13 +11,14 @@ use foreread_files::CommandInput;
 use foreread_tune::advice::{self, DeviceFacts};
 use foreread_tune::flood::TunableQueue;
 use foreread_tune::identity::identity;
+use foreread_tune::probe::Stopped;
 use foreread_tune::probe::real::{RealProbe, RealProbeOptions};
 use foreread_tune::report::{Method, Report};
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sweep::Sweep;
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::TuneTarget;
-use foreread_tune::temporary_settings::{self, TemporarySettings};
+use foreread_tune::temporary_settings::{self, DeviceInstance, TemporarySettings};
 use indicatif::ProgressBar;
 
 use super::all::all;
@@ -126,6 +127,7 @@ fn one(
         plan.scratch.as_ref().map(|folder| scheduler_test::offer(sys, folder)).transpose()?;
     let target = TuneTarget::resolve(path, sys).map_err(Failure::WrongUse)?;
     can_be_applied(sys, plan.action, &target)?;
+    let instance = DeviceInstance::of(sys, &target.window(0));
     let held = holder().map_err(|error| Failure::WrongUse(error.to_string()))?;
     let options = RealProbeOptions {
         interrupted: Arc::clone(interrupted),
@@ -166,6 +168,7 @@ fn one(
         stopped,
         window: target.window(0),
         mount: target.mount.clone(),
+        instance: Some(instance),
     };
     let scratch = plan.scratch.as_deref().zip(offer.as_ref());
     if let Some(scratch) = scratch.filter(|_| one.stopped.is_none()) {
@@ -176,6 +179,7 @@ fn one(
     bar.finish_and_clear();
     restore(&held, &mut one.report);
     drop(held);
+    note_replaced(sys, &mut one);
     one.before = one.recommended().into_iter().filter_map(|to| in_force(sys, to)).collect();
     Ok(one)
 }
@@ -208,6 +212,15 @@ fn restore(held: &TemporarySettings, report: &mut Report) {
             report.restored = false;
             report.notes.push(error.to_string());
         }
+    }
+}
+
+/// Marks the measurement as failed if the device was removed or replaced during it.
+fn note_replaced(sys: &SystemRoot, one: &mut MeasuredDevice) {
+    if !one.is_here(sys) {
+        let why = format!("{} was removed, or replaced, during the measurement", one.report.device);
+        one.report.notes.push(why.clone());
+        one.stopped.get_or_insert(Stopped::Failed(why));
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn page(rows: &[RivalRow], losses: &[Loss]) -> ReportPage {
     page
 }
 
-/// Where `adaptive` is not the best choice.
+/// Headline of the report: the scenarios in which `adaptive` is not the best choice.
 fn headline(rows: &[RivalRow], losses: &[Loss]) -> String {
     let mut scenarios: Vec<&str> = rows.iter().map(|row| row.scenario).collect();
     scenarios.dedup();
