@@ -148,8 +148,8 @@ mod tests {
             files
         };
         let (a, b) = (PathBuf::from("/srv/a.img"), PathBuf::from("/srv/b.img"));
-        assert_eq!(files("loop0"), [a.clone()]);
-        assert_eq!(files("loop0p1"), [a.clone()]);
+        assert_eq!(files("loop0"), std::slice::from_ref(&a));
+        assert_eq!(files("loop0p1"), std::slice::from_ref(&a));
         assert_eq!(files("dm-0"), [a, b]);
         assert!(files("sda").is_empty());
     }

@@ -26,10 +26,10 @@ impl StartupSettings {
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Result<Option<T>, Failure> {
         let given = mem::take(&mut self.0);
-        let (taken, others) = given.into_iter().partition(|(given, _)| given == name);
+        let (taken, others): (Vec<_>, _) = given.into_iter().partition(|(given, _)| given == name);
         self.0 = others;
         let mut last = None;
-        for (_, value) in Vec::from(taken) {
+        for (_, value) in taken {
             let wrong = |why: E| Failure::WrongUse(format!("--set {name}={value}: {why}"));
             last = Some(parse(&value).map_err(wrong)?);
         }
