@@ -96,8 +96,8 @@ class RememberedMount(Mount):
     """A mount that has read from this store before."""
 
     def start(self, link):
-        self.command[-1] = f"{LAB}/devices-{link}"
-        if not os.path.isdir(self.command[-1]):
+        self.more["STATE_DIRECTORY"] = f"{LAB}/state-{link}"
+        if not os.path.isdir(f"{LAB}/state-{link}/devices"):
             super().start(link)
             read_once(self)
             self.stop()
@@ -150,18 +150,18 @@ S3FS = ["s3fs", "lab", "@", "-f", "-o",
 S3FS_ENV = {"AWSACCESSKEYID": "lab", "AWSSECRETACCESSKEY": "labsecret"}
 NBDKIT = ["nbdkit", "-f", "-r", "-U", "@"]
 # Memory that is there before the clock starts, as that of a server that has read before.
-MOUNT = [FOREREAD, "mount", "s3://lab/", "@", "--prefault"]
+MOUNT = [FOREREAD, "mount", "s3://lab/", "@", "--set", "prefault=on"]
 
 # What each needs of the machine, and how it is made.
 READERS = {
     "gets": (None, lambda: Reader("get:s3://lab/KEY")),
     "foreread": (None, lambda: Reader("engine:s3://lab/KEY")),
     "foreread mount": (None, lambda: Mount([*MOUNT, "--no-remember"])),
-    "foreread mount, store seen before": (None, lambda: RememberedMount(
-        [*MOUNT, "--remember", ""])),
+    "foreread mount, store seen before": (None, lambda: RememberedMount(MOUNT)),
     "foreread, store seen before": (None, lambda: RememberedStore("engine:s3://lab/KEY")),
     "foreread serve": (None, lambda: Nbd(FOREREAD, "serve", "s3://lab/KEY", "--read-only",
-                                         "--no-remember", "--prefault", "--unix", "@")),
+                                         "--no-remember", "--set", "prefault=on", "--unix",
+                                         "@")),
     "rclone": (RCLONE[0], lambda: Mount(RCLONE, RCLONE_ENV)),
     "rclone, 16 streams of 4M": (RCLONE[0], lambda: Mount(
         [*RCLONE, "--vfs-read-chunk-streams", "16", "--vfs-read-chunk-size", "4M"], RCLONE_ENV)),

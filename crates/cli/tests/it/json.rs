@@ -180,7 +180,7 @@ fn every_command_with_the_flag_prints_the_same_envelope() {
         ("stats", socket.clone()),
         ("replay", format!("{trace} --memory 8M")),
         ("trace", trace),
-        ("tune", "--device usb-stick-2g --quick".to_owned()),
+        ("tune", "--device usb-stick-2g --seconds 15".to_owned()),
         ("tune --list", String::new()),
         ("tune verify", String::new()),
     ];

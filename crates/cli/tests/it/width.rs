@@ -54,7 +54,7 @@ fn reports_and_tables_fit() {
         "sim rivals random-64k --policy linux-6 adaptive",
         "sim rivals random-64k --policy linux-6 adaptive --summary",
         "sim ../sim/scenarios/rivals/heads.toml --policy none linux-6 adaptive --seeds 2",
-        "tune --device usb-stick-2g --quick",
+        "tune --device usb-stick-2g --seconds 15",
         "tune --device intel-x25m-80g --profile database",
     ] {
         is_whole_at_each_width(&args.split(' ').collect::<Vec<_>>());

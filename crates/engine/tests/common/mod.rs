@@ -198,11 +198,9 @@ pub fn looks_until(is_so: impl Fn() -> bool) -> bool {
 
 const MOST_LOOKS: u32 = 1_000_000;
 
-/// Copies a program that a test runs, with its mode.
-///
-/// `cp` writes it, because a child that another test forks keeps this process's descriptors until
-/// its exec, and a program that is open for writing cannot be run (`ETXTBSY`).
+/// Copies a program that a test runs, with its mode. A child that inherits the file while it is
+/// open for writing would keep the program from being run (`ETXTBSY`).
 pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
-    let status = Command::new("cp").arg("-p").arg(from.as_ref()).arg(to.as_ref()).status();
-    assert!(status.is_ok_and(|status| status.success()), "cp to {}", to.as_ref().display());
+    let copied = Command::while_none_starts(|| fs::copy(from, &to));
+    copied.unwrap_or_else(|error| panic!("{}: {error}", to.as_ref().display()));
 }

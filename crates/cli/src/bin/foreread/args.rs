@@ -2,3 +2,4 @@
 
 pub(crate) mod assignment;
 pub(crate) mod itable_readahead;
+pub(crate) mod startup_settings;

@@ -54,7 +54,12 @@ fn a_measured_device_has_a_page_with_its_confidence_and_its_mark() {
     let (_keep, folder) = folder();
     let test = "a_measured_device_has_a_page_with_its_confidence_and_its_mark";
     let parts = ["Throughput over window", "==&gt; ", "fill=\"#1B5FAA\" points", "recommended"];
-    page_of(&["tune", "--device", "sd-card", "--quick"], &folder.join("tune.html"), &parts, test);
+    page_of(
+        &["tune", "--device", "sd-card", "--seconds", "15"],
+        &folder.join("tune.html"),
+        &parts,
+        test,
+    );
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::serve::server::foreread;
 
 /// Serves the file, reads it, and stops; returns what was said on stderr.
 fn served(directory: &Path, flags: &[&str]) -> String {
+    let state = directory.join("state");
     let file = directory.join("disk");
     fs::File::create(&file).unwrap().set_len(24 << 20).unwrap();
     let read = "import socket, struct, os\n\
@@ -21,8 +22,11 @@ fn served(directory: &Path, flags: &[&str]) -> String {
                 \x20   f.write(struct.pack('>IHHQQI', 0x25609513, 0, 0, 7, at, 1 << 16)); f.flush()\n\
                 \x20   assert len(f.read(16 + (1 << 16))) == 16 + (1 << 16)\n";
     let mut command = foreread(&["serve"]);
-    command.arg(&file).args(["--read-only", "--delay", "latency=2ms,parallel=1"]).args(flags);
-    command.args(["--run", "python3 -c \"$READ\""]).env("READ", read);
+    command.arg(&file).args(["--read-only", "--set", "delay=latency=2ms,parallel=1"]).args(flags);
+    command
+        .args(["--run", "python3 -c \"$READ\""])
+        .env("READ", read)
+        .env("STATE_DIRECTORY", &state);
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
@@ -32,8 +36,7 @@ fn served(directory: &Path, flags: &[&str]) -> String {
 #[test]
 fn the_record_is_where_it_was_asked_for() {
     let directory = tempfile::tempdir().unwrap();
-    let records = directory.path().join("records");
-    let flags = ["--remember", records.to_str().unwrap()];
+    let records = directory.path().join("state/devices");
     let only = || {
         let entries: Vec<_> =
             fs::read_dir(&records).unwrap().map(|it| it.unwrap().path()).collect();
@@ -42,18 +45,18 @@ fn the_record_is_where_it_was_asked_for() {
     };
     served(directory.path(), &["--no-remember"]);
     assert!(!records.exists());
-    served(directory.path(), &flags);
+    served(directory.path(), &[]);
     let record = only();
     assert!(fs::read_to_string(&record).unwrap().contains("\nwindow_kib = "));
     // One line says what is wrong with it, and it is written anew.
     let text = fs::read_to_string(&record).unwrap();
     fs::write(&record, &text[..text.len() - 3]).unwrap();
-    let said = served(directory.path(), &flags);
+    let said = served(directory.path(), &[]);
     assert_eq!(said.lines().filter(|line| line.contains("it is cut off")).count(), 1, "{said}");
     assert!(only() == record && fs::read_to_string(&record).unwrap().ends_with('\n'));
     // What another program wrote stays.
     fs::write(&record, "a diary\n").unwrap();
-    let said = served(directory.path(), &flags);
+    let said = served(directory.path(), &[]);
     assert_eq!(
         said.lines().filter(|line| line.contains("move the file away")).count(),
         1,
