@@ -188,7 +188,7 @@ fn hot_reads_ask_the_device_for_nothing_and_are_not_for_direct() {
             &target.path,
             &format!(
                 "--pattern {patterns} --method direct,foreread,memory --runs 1 --amount 24M \
-                 --max-window 128K --threads {threads} --set start_page=100"
+                 --max-window 128K --threads {threads} --start-page 100"
             ),
         );
         let wanted = HOT.map(|pattern| ["foreread", "memory"].map(|method| (pattern, method)));
@@ -286,10 +286,10 @@ fn wrong_use_is_refused_in_one_line_that_says_what_to_do() {
         ("--amount 0", "--amount 0: give at least one read"),
         ("--amount 32M --pattern seq4k", "give a target of 32M or --amount 16M"),
         ("--amount 4M --pattern rand4k", "give a target of 32M or --amount 2M"),
-        ("--set start_page=4096", "--set start_page=4096: "),
-        ("--set start_page=4095 --pattern seq64k", "is too small with 16M"),
-        ("--set start_page=4095 --pattern seq64k", " or a smaller start_page"),
-        ("--set start_page=4095", "no pattern fits: seq4k: "),
+        ("--start-page 4096", "--start-page 4096: "),
+        ("--start-page 4095 --pattern seq64k", "is too small with 16M"),
+        ("--start-page 4095 --pattern seq64k", " or a smaller --start-page"),
+        ("--start-page 4095", "no pattern fits: seq4k: "),
         ("--pattern hot4k", "give a target of 256M"),
         ("--pattern hot4k --memory 100M --max-window 128K", "give at least 301M"),
         ("--pattern hot-small --method direct", "add --method buffered or foreread"),

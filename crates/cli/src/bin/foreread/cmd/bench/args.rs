@@ -15,7 +15,6 @@ use foreread_core::units::ByteCount;
 use self::names::{BenchPattern, NamedMethod, method, pattern};
 use super::plan::{BenchOutput, BenchPlan, FloodPlan, PatternSelection, ReadPlan, ReadTarget};
 use crate::args::assignment::assignment;
-use crate::args::startup_settings::{StartupSettings, switch};
 use foreread_cli::args::help::CODES_AND_UNITS;
 use foreread_cli::args::max_window::{MaxWindow, max_window};
 use foreread_cli::args::policy::policies;
@@ -105,13 +104,15 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = sizes::parse)]
     memory: ByteCount,
 
-    /// Change a setting; may be repeated
+    /// Allocate all cache memory before the clock starts
     ///
-    /// prefault=on allocates all cache memory before the clock starts. It is otherwise allocated
-    /// and zeroed on first use, which can be slower than the device in a virtual machine, and which
-    /// programs pay once. start_page=N is the first page to read, or the first page of each stream
-    /// in its part of the target. For flood: a tunable of foreread's scheduler, such as
-    /// scheduler=noop or writes_in_flight=4.
+    /// Memory is otherwise allocated and zeroed on first use. In a virtual machine this first use
+    /// can be slower than the device. Programs pay for it once.
+    #[arg(long)]
+    prefault: bool,
+
+    /// For flood: set a tunable of foreread's scheduler, such as scheduler=noop or
+    /// writes_in_flight=4; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     set: Vec<(String, String)>,
 
@@ -141,6 +142,10 @@ pub(crate) struct BenchArgs {
     /// For flood: its duration, or that of one chain if longer [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: Option<u32>,
+
+    /// First page to read, or first page of each stream in its part of the target
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    start_page: u64,
 
     /// Slow the device down: latency of a request, requests served at once, bytes per second:
     /// latency=4ms,parallel=1,bandwidth=100M
@@ -185,15 +190,12 @@ impl BenchArgs {
     }
 
     fn read(self) -> Result<ReadPlan, Failure> {
-        if self.overwrite {
-            let line =
-                "--overwrite: these patterns only read; leave it out, or give --pattern flood";
-            return refused(line.to_owned());
+        let of_flood = [("--overwrite", self.overwrite), ("--set", !self.set.is_empty())];
+        if let Some(flag) = first_given(&of_flood) {
+            return refused(format!(
+                "{flag}: these patterns only read; leave it out, or give --pattern flood"
+            ));
         }
-        let mut settings = StartupSettings::new(self.set);
-        let prefault = settings.take("prefault", switch)?.unwrap_or(false);
-        let start_page = settings.take("start_page", str::parse)?.unwrap_or(0);
-        settings.refuse_others("prefault, start_page, and others for --pattern flood")?;
         let methods = read_methods(&self.methods)?;
         let is_object = url_of(Path::new(&self.target)).is_some();
         if is_object && self.delay.is_some() {
@@ -227,13 +229,13 @@ impl BenchArgs {
             policy: self.policy,
             window: self.max_window.or_else(|| is_object.then_some(MaxWindow::Auto)),
             memory: self.memory,
-            prefault,
+            prefault: self.prefault,
             threads: self.threads,
             runs: self.runs,
             amount: self.amount,
             time,
             direct_time: if time == Duration::MAX { time } else { DIRECT_TIME },
-            start_page,
+            start_page: self.start_page,
             delay: self.delay,
             output: BenchOutput { is_json: self.json, save: self.save, html: self.html },
         })
@@ -248,8 +250,8 @@ impl BenchArgs {
             ("--max-window", self.max_window.is_some()),
             ("--threads", self.threads != 1),
             ("--amount", self.amount.is_some()),
-            ("--set start_page", self.set.iter().any(|(name, _)| name == "start_page")),
-            ("--set prefault", self.set.iter().any(|(name, _)| name == "prefault")),
+            ("--start-page", self.start_page != 0),
+            ("--prefault", self.prefault),
         ];
         if let Some(flag) = first_given(&of_reads) {
             return refused(format!("{flag}: not for flood, whose reads and writes are fixed"));
@@ -349,7 +351,7 @@ Examples:
       all patterns and methods, with the kernel's window for this disk
   foreread bench /dev/sdb --pattern seq4k,inter2,rand4k --max-window 1M --json
       as root: also sets the kernel's window to 1 MiB, and restores it
-  foreread bench big.file --pattern inter2 --set start_page=1 --amount 64M
+  foreread bench big.file --pattern inter2 --start-page 1 --amount 64M
       two streams, each starting on the second page of its half
   foreread bench big.file --pattern hot4k --threads 4 --method buffered,foreread
       cost of a cache hit with four threads

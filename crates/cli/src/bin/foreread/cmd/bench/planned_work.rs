@@ -70,7 +70,7 @@ fn check_what_holds_for_all(plan: &ReadPlan, testbed: &Testbed<'_>) -> Result<()
     }
     if plan.start_page >= pages {
         return Err(Failure::WrongUse(format!(
-            "--set start_page={}: {} ends before page {pages}; give a smaller one",
+            "--start-page {}: {} ends before page {pages}; give a smaller one",
             plan.start_page,
             plan.target.path().display()
         )));
@@ -144,7 +144,7 @@ fn too_small(plan: &ReadPlan, work: &BenchWork, room: u64, needed: u64) -> Strin
     } else {
         String::new()
     };
-    let earlier = if plan.start_page > 0 { " or a smaller start_page" } else { "" };
+    let earlier = if plan.start_page > 0 { " or a smaller --start-page" } else { "" };
     let unit = if work.len.is_multiple_of(1 << 10) { "" } else { " bytes" };
     format!(
         "{name}: {} is too small with {has}{unit}; give a target of {needs}{less}{earlier}",

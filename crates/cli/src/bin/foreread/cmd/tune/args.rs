@@ -31,8 +31,9 @@ use foreread_cli::store;
 ///
 /// --apply and --remember refuse an unreliable result: the sweep ended early, it may have measured
 /// a cache, the window is not known within a factor of four, the current window could not be
-/// measured, or noise leaves open whether the change helps. --remember also refuses less than 21 seconds. The
-/// exit code is then 1, and the message suggests what to do; --force sets the window anyway.
+/// measured, or noise leaves open whether the change helps. --remember also refuses less than 21
+/// seconds. The exit code is then 1, and the message suggests what to do; --force sets the window
+/// anyway.
 ///
 /// As root, tune sets read_ahead_kb for each measurement and lets the kernel read ahead; until it
 /// ends, other programs that open files of the device get that window, too. Unprivileged users can
