@@ -150,7 +150,7 @@ S3FS = ["s3fs", "lab", "@", "-f", "-o",
 S3FS_ENV = {"AWSACCESSKEYID": "lab", "AWSSECRETACCESSKEY": "labsecret"}
 NBDKIT = ["nbdkit", "-f", "-r", "-U", "@"]
 # Memory that is there before the clock starts, as that of a server that has read before.
-MOUNT = [FOREREAD, "mount", "s3://lab/", "@", "--set", "prefault=on"]
+MOUNT = [FOREREAD, "mount", "s3://lab/", "@", "--prefault"]
 
 # What each needs of the machine, and how it is made.
 READERS = {
@@ -160,8 +160,7 @@ READERS = {
     "foreread mount, store seen before": (None, lambda: RememberedMount(MOUNT)),
     "foreread, store seen before": (None, lambda: RememberedStore("engine:s3://lab/KEY")),
     "foreread serve": (None, lambda: Nbd(FOREREAD, "serve", "s3://lab/KEY", "--read-only",
-                                         "--no-remember", "--set", "prefault=on", "--unix",
-                                         "@")),
+                                         "--no-remember", "--prefault", "--unix", "@")),
     "rclone": (RCLONE[0], lambda: Mount(RCLONE, RCLONE_ENV)),
     "rclone, 16 streams of 4M": (RCLONE[0], lambda: Mount(
         [*RCLONE, "--vfs-read-chunk-streams", "16", "--vfs-read-chunk-size", "4M"], RCLONE_ENV)),

@@ -79,7 +79,7 @@ impl fmt::Display for ServeError {
             Self::NotFlushed { target, bytes, after } => write!(
                 f,
                 "{}: it has not taken them within {after:?}; check it (dmesg), or allow it more time \
-                 with --set exit_timeout=TIME",
+                 with --exit-timeout",
                 NotWritten { target, bytes: *bytes }
             ),
             Self::Lost => write!(f, "the cache's state is lost after a panic; start again"),

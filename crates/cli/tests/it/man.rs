@@ -37,7 +37,7 @@ fn each_verb_has_a_page_and_a_second_run_replaces_it() {
     }
     assert!(dir.path().join("foreread-tune-forget.1").exists(), "verbs below verbs, too");
     let serve = fs::read_to_string(dir.path().join("foreread-serve.1")).expect("a page");
-    assert!(serve.contains("dirty\\-age") && serve.contains("EXTRA"), "{serve}");
+    assert!(serve.contains("exit\\-timeout") && serve.contains("EXTRA"), "{serve}");
 }
 
 #[test]
@@ -57,8 +57,8 @@ fn another_file_of_the_name_of_a_page_stays() {
 fn a_shell_completes_verbs_and_flags() {
     for shell in ["bash", "zsh", "fish"] {
         let script = text(&foreread(&["completions", shell]).stdout);
-        assert!(script.contains("foreread") && script.contains("dirty-age"), "{shell}");
+        assert!(script.contains("foreread") && script.contains("exit-timeout"), "{shell}");
     }
     let help = text(&foreread(&["help", "serve"]).stdout);
-    assert!(help.contains("--dirty-age"), "{help}");
+    assert!(help.contains("--exit-timeout"), "{help}");
 }

@@ -130,7 +130,7 @@ fn a_host_may_have_all_addresses_of_its_network() {
     assert_ne!(peer("10.0.0.1:1"), peer("10.0.0.2:1"));
 }
 
-/// A limit of one connection stays one.
+/// `--connections 1` stays one.
 #[test]
 fn few_connections_have_no_room_beyond_them() {
     for max in 1..4 {

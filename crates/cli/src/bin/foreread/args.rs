@@ -2,4 +2,3 @@
 
 pub(crate) mod assignment;
 pub(crate) mod itable_readahead;
-pub(crate) mod startup_settings;

@@ -193,7 +193,7 @@ fn what_no_file_system_can_name_is_left_out_and_said() {
     for key in ["good", "both/in", "a/good", "\u{e4} +&<%41>\"'*?#{}", "mark/in"] {
         server.put(key, b"right");
     }
-    let mount = PrefixMount::of(&server, "", &["--set", "list_lifetime=0ms"]);
+    let mount = PrefixMount::of(&server, "", &["--list-lifetime", "0ms"]);
     let dir = mount.dir();
     let odd = "\u{e4} +&<%41>\"'*?#{}";
     assert_eq!(names(dir.clone()), ["a", "both", "good", "mark", odd]);
@@ -292,7 +292,7 @@ fn a_name_is_believed_for_its_lifetime() {
     server.put("one", b"1");
     let (long, short) = (
         PrefixMount::of(&server, "", &[]),
-        PrefixMount::of(&server, "", &["--set", "list_lifetime=0ms"]),
+        PrefixMount::of(&server, "", &["--list-lifetime", "0ms"]),
     );
     let read = |mount: &PrefixMount, name: &str| fs::read(mount.dir().join(name)).ok();
     for mount in [&long, &short] {
@@ -336,8 +336,7 @@ fn a_directory_with_too_many_names_fails_and_others_are_read() {
 #[test]
 fn flags_of_images_are_refused_for_a_prefix() {
     let server = BucketServer::start();
-    for flag in
-        [&["--control", "/x"][..], &["--ignore-journal"], &["--set", "inode_readahead_blks=8"]]
+    for flag in [&["--control", "/x"][..], &["--ignore-journal"], &["--inode-readahead-blks", "8"]]
     {
         let mut command = bucket_command(&server, &["mount", &url(""), "/"]);
         let output = command.args(flag).output().unwrap();

@@ -29,7 +29,7 @@ fn urls_that_make_no_sense_are_refused_before_a_request() {
         (&["stat", "s3://bucket"], "does not end with / and has a key"),
         (&["cat", "https://host/x?signature=1"], "a query cannot be sent"),
         (&["bench", "s3://b/k", "--delay", "latency=1ms"], "a store is slow by itself"),
-        (&["serve", "s3://b/k", "--unix", "/x/y", "--set", "delay=latency=1ms"], "slow by itself"),
+        (&["serve", "s3://b/k", "--unix", "/x/y", "--delay", "latency=1ms"], "slow by itself"),
         (&["cat", "disk.img"], "give the <PATH> of a file"),
         (&["stat", "disk.img"], "give a <PATH> in the image"),
         (&["ls", "s3://bucket/a/", "b"], "to list names below it, give s3://bucket/a/b/"),

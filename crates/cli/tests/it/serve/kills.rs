@@ -142,7 +142,7 @@ impl Run {
         let scheduler = ["scheduler=deadline", "scheduler=noop"][self.random.index(2)];
         let mut flags = vec!["--memory", memory, "--dirty-age", age, "--set", scheduler];
         if self.random.below(4) == 0 && self.overlaid.is_none() {
-            flags.extend(["--set", "delay=latency=300us,parallel=2"]);
+            flags.extend(["--delay", "latency=300us,parallel=2"]);
         }
         if self.random.below(3) == 0 {
             flags.extend(["--set", "dirty_limit=65536"]);

@@ -59,8 +59,8 @@ fn block_status_tells_holes_before_and_after() {
 #[test]
 fn many_requests_at_a_time_are_answered_in_any_order() {
     let test = "many_requests_at_a_time_are_answered_in_any_order";
-    let delay = "delay=latency=200us,parallel=8";
-    works(test, "queued", 16 << 20, &["--memory", "4M", "--set", delay]);
+    let delay = "latency=200us,parallel=8";
+    works(test, "queued", 16 << 20, &["--memory", "4M", "--delay", delay]);
 }
 
 #[test]

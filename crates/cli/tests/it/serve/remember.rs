@@ -22,7 +22,7 @@ fn served(directory: &Path, flags: &[&str]) -> String {
                 \x20   f.write(struct.pack('>IHHQQI', 0x25609513, 0, 0, 7, at, 1 << 16)); f.flush()\n\
                 \x20   assert len(f.read(16 + (1 << 16))) == 16 + (1 << 16)\n";
     let mut command = foreread(&["serve"]);
-    command.arg(&file).args(["--read-only", "--set", "delay=latency=2ms,parallel=1"]).args(flags);
+    command.arg(&file).args(["--read-only", "--delay", "latency=2ms,parallel=1"]).args(flags);
     command
         .args(["--run", "python3 -c \"$READ\""])
         .env("READ", read)

@@ -119,12 +119,11 @@ fn a_server_on_a_full_tmpfs_ends() {
 fn a_server_of_a_device_that_does_not_answer_ends_after_the_exit_timeout() {
     let place = Place::new();
     let file = place.file("disk", 1 << 20);
-    let slow =
-        ["--set", "delay=latency=60s", "--set", "exit_timeout=200ms", "--dirty-age", "3600s"];
+    let slow = ["--delay", "latency=60s", "--exit-timeout", "200ms", "--dirty-age", "3600s"];
     let server = place.serve(&file, &slow);
     let mut client = server.session();
     client.write(0, &[7; PIECE], false).unwrap();
-    ends_with(server, &[text(&file), "65536 bytes", "within 200ms", "--set exit_timeout=TIME"]);
+    ends_with(server, &[text(&file), "65536 bytes", "within 200ms", "--exit-timeout"]);
     assert!(!place.path("sock").exists(), "the socket stays behind");
 }
 
@@ -133,7 +132,7 @@ fn a_server_of_a_device_that_does_not_answer_ends_after_the_exit_timeout() {
 fn a_server_with_a_read_that_is_not_answered_ends() {
     let place = Place::new();
     let file = place.file("disk", 1 << 20);
-    let server = place.serve(&file, &["--read-only", "--set", "delay=latency=60s"]);
+    let server = place.serve(&file, &["--read-only", "--delay", "latency=60s"]);
     let _watchdog = Watchdog::new(server.pid());
     let mut client = server.session();
     let reader = std::thread::spawn(move || client.read(0, 4096));
@@ -150,8 +149,7 @@ fn a_second_signal_ends_it_at_once() {
     for second in [Signal::TERM, Signal::INT] {
         let place = Place::new();
         let file = place.file("disk", 1 << 20);
-        let slow =
-            ["--set", "delay=latency=60s", "--set", "exit_timeout=3600s", "--dirty-age", "3600s"];
+        let slow = ["--delay", "latency=60s", "--exit-timeout", "3600s", "--dirty-age", "3600s"];
         let server = place.serve(&file, &slow);
         let _watchdog = Watchdog::new(server.pid());
         server.session().write(0, &[7; PIECE], false).unwrap();
@@ -177,7 +175,7 @@ fn a_server_on_a_frozen_file_system_says_what_is_lost_and_ends_when_the_kernel_l
     let place = Place::new();
     let target = disk.at.join("file");
     fs::write(&target, vec![0; 4 << 20]).unwrap();
-    let server = place.serve(&target, &["--set", "exit_timeout=200ms", "--dirty-age", "3600s"]);
+    let server = place.serve(&target, &["--exit-timeout", "200ms", "--dirty-age", "3600s"]);
     server.session().write(0, &[7; PIECE], false).unwrap();
     let frozen = Frozen::new(&disk.at);
     server.signal(Signal::TERM);

@@ -1,4 +1,4 @@
-//! The value of the setting `inode_readahead_blks` of a mount.
+//! The value of `--inode-readahead-blks`, also as a setting of a mount that runs.
 
 use foreread_ext4::itable::{FixedWindow, ItableBound};
 use foreread_mount::ItableReadahead;
@@ -23,4 +23,4 @@ pub(crate) fn itable_readahead_text(setting: ItableReadahead) -> String {
 }
 
 /// Value for [`ItableReadahead::Adaptive`].
-const ADAPTIVE: &str = "adaptive";
+pub(crate) const ADAPTIVE: &str = "adaptive";

@@ -187,7 +187,7 @@ fn raise_open_files(plan: &ServePlan) -> Result<usize, Failure> {
     let wanted = plan.connections;
     let _ = writeln!(
         io::stderr(),
-        "foreread: --set connections={wanted}: {connections} at most, as this process may open {files} \
+        "foreread: --connections {wanted}: {connections} at most, as this process may open {files} \
          files; raise the hard limit (ulimit -Hn) for more"
     );
     Ok(usize::try_from(connections).unwrap_or(usize::MAX))

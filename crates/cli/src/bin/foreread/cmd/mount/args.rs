@@ -14,9 +14,7 @@ use foreread_mount::ItableReadahead;
 #[cfg(feature = "objects")]
 use super::plan::PrefixMount;
 use super::plan::{ImageMount, MountPlan, MountSource};
-use crate::args::assignment::assignment;
-use crate::args::itable_readahead::itable_readahead;
-use crate::args::startup_settings::{StartupSettings, switch};
+use crate::args::itable_readahead::{ADAPTIVE, itable_readahead};
 use crate::read_recording::ReadRecordingArgs;
 use foreread_cli::args::duration::duration;
 use foreread_cli::args::help::CODES_AND_UNITS;
@@ -59,6 +57,11 @@ pub(crate) struct MountArgs {
     /// Directory to mount on
     dir: PathBuf,
 
+    /// Inode-table blocks to read ahead for one inode: adaptive learns from use; or a power of two,
+    /// like ext4's inode_readahead_blks (32 by default); 0 is off
+    #[arg(long, value_name = "N|adaptive", default_value = ADAPTIVE, value_parser = itable_readahead)]
+    inode_readahead_blks: ItableReadahead,
+
     /// Allow other users access, subject to modes, owners and ACLs in the image
     ///
     /// Unprivileged users need user_allow_other in /etc/fuse.conf.
@@ -83,26 +86,31 @@ pub(crate) struct MountArgs {
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
     memory: ByteCount,
 
+    /// Allocate all cache memory at startup instead of lazily
+    ///
+    /// Reads then never wait for memory to be allocated. If the system is short of memory, it may
+    /// kill the process instead of failing the allocation.
+    #[arg(long)]
+    prefault: bool,
+
     /// Largest read-ahead window of files, or auto: learnt from the device [default: auto if TARGET
     /// is a URL, else the kernel's window for this device, at least 128K]
     #[arg(long, value_name = "SIZE", value_parser = max_window)]
     max_window: Option<MaxWindow>,
 
-    /// Change a setting; may be repeated
-    ///
-    /// inode_readahead_blks=N reads N blocks of the inode table ahead for one inode, like ext4's
-    /// mount option (a power of two; 0 is off); the default, adaptive, learns from use.
-    /// list_lifetime=60s is the time for which a directory listing of a prefix is cached.
-    /// prefault=on allocates all cache memory before the first read.
-    /// delay=latency=4ms,parallel=1,bandwidth=100M slows the device down, for tests.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
-    set: Vec<(String, String)>,
+    /// If TARGET is a prefix: time for which a directory listing is cached
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    list_lifetime: Duration,
 
     #[command(flatten)]
     remember: RememberArgs,
 
     #[command(flatten)]
     recording: ReadRecordingArgs,
+
+    /// Slow the device down, for tests and demonstrations: latency=4ms,parallel=1,bandwidth=100M
+    #[arg(long, value_name = "DELAY")]
+    delay: Option<Delay>,
 }
 
 impl MountArgs {
@@ -112,31 +120,25 @@ impl MountArgs {
     ///
     /// Refuses options that do not fit the kind of target.
     pub(super) fn plan(self) -> Result<MountPlan, Failure> {
-        let mut settings = StartupSettings::new(self.set);
-        let delay: Option<Delay> = settings.take("delay", str::parse)?;
-        let itable = settings.take("inode_readahead_blks", itable_readahead)?;
-        let list_lifetime = settings.take("list_lifetime", duration)?.unwrap_or(LIST_LIFETIME);
-        let prefault = settings.take("prefault", switch)?.unwrap_or(false);
-        settings.refuse_others("delay, inode_readahead_blks, list_lifetime, prefault")?;
         let target = self.target.resolve();
         let target = ImageTarget { store: self.limits.limit(target.store), ..target };
-        if target.url().is_some() && delay.is_some() {
-            let line = "--set delay slows down files and devices; a store is slow by itself";
+        if target.url().is_some() && self.delay.is_some() {
+            let line = "--delay slows down files and devices; a store is slow by itself";
             return Err(Failure::WrongUse(line.to_owned()));
         }
         let window = self.max_window.unwrap_or_else(|| MaxWindow::of_kernel(&target.target));
         let image = ImageMount {
             target,
-            itable: itable.unwrap_or(ItableReadahead::Adaptive),
+            itable: self.inode_readahead_blks,
             control: self.control,
-            delay,
+            delay: self.delay,
         };
         Ok(MountPlan {
-            source: source(image, list_lifetime)?,
+            source: source(image, self.list_lifetime)?,
             dir: self.dir,
             allow_other: self.allow_other,
             memory: self.memory,
-            prefault,
+            prefault: self.prefault,
             window,
             remember: self.remember.resolve(),
             recording: self.recording.resolve(),
@@ -155,7 +157,7 @@ fn source(image: ImageMount, list_lifetime: Duration) -> Result<MountSource, Fai
         (control.is_some(), "--control"),
         (target.journal == Journal::Ignore, "--ignore-journal"),
         (target.range != RangeChoice::Whole, "--partition"),
-        (*itable != ItableReadahead::Adaptive, "--set inode_readahead_blks"),
+        (*itable != ItableReadahead::Adaptive, "--inode-readahead-blks"),
     ];
     if let Some((_, flag)) = of_image.into_iter().find(|(is_given, _)| *is_given) {
         let line = format!("{url}: {flag} is valid for images only, not for a prefix");
@@ -171,18 +173,15 @@ fn source(image: ImageMount, _: Duration) -> Result<MountSource, Failure> {
     Ok(MountSource::Image(image))
 }
 
-/// Default time for which a directory listing is cached.
-const LIST_LIFETIME: Duration = Duration::from_secs(60);
-
 const EXAMPLES: &str = "\
 Examples:
   foreread mount disk.img /mnt
   foreread mount /dev/vdb1 /mnt --memory 1G --allow-other
   foreread mount disk.raw /mnt --partition 2
   foreread mount s3://bucket/disk.img /mnt
-  foreread mount s3://bucket/photos/ /mnt --set list_lifetime=10s
+  foreread mount s3://bucket/photos/ /mnt --list-lifetime 10s
   foreread mount disk.img /mnt --control /tmp/mnt.sock &
   foreread set /tmp/mnt.sock inode_readahead_blks=64
-  foreread mount disk.img /mnt --set delay=latency=1ms,parallel=1 & find /mnt -size 0; umount /mnt
+  foreread mount disk.img /mnt --delay latency=1ms,parallel=1 & find /mnt -size 0; umount /mnt
 
 ";

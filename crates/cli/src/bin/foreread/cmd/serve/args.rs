@@ -12,7 +12,6 @@ use foreread_core::units::ByteCount;
 
 use super::plan::{ServePlan, ServeSource};
 use crate::args::assignment::assignment;
-use crate::args::startup_settings::{StartupSettings, count, switch};
 use crate::read_recording::ReadRecordingArgs;
 use foreread_cli::args::duration::duration;
 use foreread_cli::args::help::CODES_AND_UNITS;
@@ -32,9 +31,9 @@ use foreread_cli::store::{self, StoreArgs, StoreLimitArgs};
 ///
 /// The server stays in the foreground and prints one line on stderr when it is ready. On SIGTERM or
 /// Ctrl-C it accepts no new requests, completes those in progress (5 seconds at most) and flushes
-/// all writes (60 seconds at most, see --set). If the flush fails, a line on stderr gives the
-/// amount that is not on the device, and the exit code is 1. A second SIGTERM or Ctrl-C exits at
-/// once and loses writes that were not flushed.
+/// all writes (--exit-timeout at most). If the flush fails, a line on stderr gives the amount that
+/// is not on the device, and the exit code is 1. A second SIGTERM or Ctrl-C exits at once and loses
+/// writes that were not flushed.
 ///
 /// While it runs, `foreread stats SOCKET` shows statistics and `foreread set SOCKET NAME=VALUE`
 /// changes tunables, over the same Unix socket.
@@ -101,6 +100,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
     memory: ByteCount,
 
+    /// Allocate all cache memory at startup instead of lazily
+    ///
+    /// Reads then never wait for memory to be allocated. If the system is short of memory, it may
+    /// kill the process instead of failing the allocation.
+    #[arg(long)]
+    prefault: bool,
+
     /// Largest read-ahead window, or auto: learnt from the device [default: auto with the policy
     /// adaptive, else the kernel's window for this device, at least 128K]
     #[arg(long, value_name = "SIZE", value_parser = max_window)]
@@ -122,14 +128,6 @@ pub(crate) struct ServeArgs {
     ///
     /// With scheduler=noop, requests are sent in order of arrival; the default scheduler, deadline,
     /// protects readers from writers and learns from the device how many writes to keep in flight.
-    ///
-    /// Only at startup: exit_timeout=TIME is the time limit of the last flush, 60s by default;
-    /// writes not on the device by then are lost. Raise it for a slow device with a large dirty
-    /// limit, together with systemd's TimeoutStopSec (90s by default). connections=N limits the
-    /// connections of each listener (1024; further ones are closed), requests=N the requests in
-    /// progress per connection (128; others wait in the socket). prefault=on allocates all cache
-    /// memory before the first read. delay=latency=4ms,parallel=1,bandwidth=100M slows the device
-    /// down, for tests.
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     set: Vec<(String, String)>,
 
@@ -138,6 +136,30 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten)]
     recording: ReadRecordingArgs,
+
+    /// Slow the device down, for tests and demonstrations: latency=4ms,parallel=1,bandwidth=100M
+    #[arg(long, value_name = "DELAY")]
+    delay: Option<Delay>,
+
+    /// Maximum number of connections per listener; further ones are closed
+    ///
+    /// --unix and --port are counted separately. stats and set have their own connections, and so
+    /// have TCP clients of a host with few connections while another host has taken all.
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=65536))]
+    connections: u32,
+
+    /// Maximum number of requests in progress per connection; others wait in the socket
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=4096))]
+    requests: u32,
+
+    /// Time limit of the flush on SIGTERM or Ctrl-C; writes not on the device by then are lost
+    ///
+    /// Raise it for a slow device with a large dirty limit, together with the service manager's
+    /// limit (systemd's TimeoutStopSec, 90s by default).
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    exit_timeout: Duration,
 
     /// Run a command with sh, stop the server when the command exits, and exit with its code (1 if
     /// the command succeeded but the final flush failed)
@@ -167,8 +189,6 @@ impl ServeArgs {
     ///
     /// Refuses options that do not fit the kind of target, and a server without a listener.
     pub(super) fn plan(self) -> Result<ServePlan, Failure> {
-        let mut settings = StartupSettings::new(self.set);
-        let delay: Option<Delay> = settings.take("delay", str::parse)?;
         let is_object = store::url_of(&self.target).is_some();
         let wrong = |line: String| Err(Failure::WrongUse(line));
         if let Some(overlay) = self.overlay.as_deref().filter(|_| !is_object) {
@@ -177,10 +197,8 @@ impl ServeArgs {
                 "--overlay {overlay}: TARGET is no URL; files are written themselves"
             ));
         }
-        if is_object && delay.is_some() {
-            return wrong(
-                "--set delay slows down files and devices; a store is slow by itself".into(),
-            );
+        if is_object && self.delay.is_some() {
+            return wrong("--delay slows down files and devices; a store is slow by itself".into());
         }
         if self.unix.is_none() && self.port.is_none() && self.run.is_none() {
             return wrong(
@@ -198,7 +216,7 @@ impl ServeArgs {
             let store = self.limits.limit(self.store.access());
             ServeSource::Object { store, overlay: self.overlay }
         } else {
-            ServeSource::File { delay }
+            ServeSource::File { delay: self.delay }
         };
         Ok(ServePlan {
             target: self.target,
@@ -209,16 +227,16 @@ impl ServeArgs {
             tcp: self.port,
             export: self.export,
             memory: self.memory,
-            prefault: settings.take("prefault", switch)?.unwrap_or(false),
+            prefault: self.prefault,
             window,
             policy: self.policy,
             dirty_age: self.dirty_age,
-            connections: settings.take("connections", count(65536))?.unwrap_or(CONNECTIONS),
-            requests: settings.take("requests", count(4096))?.unwrap_or(REQUESTS),
-            exit_timeout: settings.take("exit_timeout", duration)?.unwrap_or(EXIT_TIMEOUT),
-            tunables: settings.into_tunables(),
+            tunables: self.set,
             remember: self.remember.resolve(),
             recording: self.recording.resolve(),
+            connections: self.connections,
+            requests: self.requests,
+            exit_timeout: self.exit_timeout,
             command: self.run,
             pid_file: self.pid_file,
             metrics: self.metrics,
@@ -252,15 +270,6 @@ fn listen_addr(text: &str) -> Result<SocketAddr, String> {
     let addr = port.or_else(|_| text.parse().map_err(drop));
     addr.map_err(|()| "write ADDR:PORT (127.0.0.1:9100), or a PORT of loopback".to_owned())
 }
-
-/// Default limit of connections per listener.
-const CONNECTIONS: u32 = 1024;
-
-/// Default limit of requests in progress per connection.
-const REQUESTS: u32 = 128;
-
-/// Default time limit of the last flush.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Length of the longest string in the NBD protocol.
 const EXPORT_NAME_MAX: usize = 4096;
