@@ -96,8 +96,8 @@ class RememberedMount(Mount):
     """A mount that has read from this store before."""
 
     def start(self, link):
-        self.more["STATE_DIRECTORY"] = f"{LAB}/state-{link}"
-        if not os.path.isdir(f"{LAB}/state-{link}/devices"):
+        self.command[-1] = f"{LAB}/devices-{link}"
+        if not os.path.isdir(self.command[-1]):
             super().start(link)
             read_once(self)
             self.stop()
@@ -157,7 +157,8 @@ READERS = {
     "gets": (None, lambda: Reader("get:s3://lab/KEY")),
     "foreread": (None, lambda: Reader("engine:s3://lab/KEY")),
     "foreread mount": (None, lambda: Mount([*MOUNT, "--no-remember"])),
-    "foreread mount, store seen before": (None, lambda: RememberedMount(MOUNT)),
+    "foreread mount, store seen before": (None, lambda: RememberedMount(
+        [*MOUNT, "--remember", ""])),
     "foreread, store seen before": (None, lambda: RememberedStore("engine:s3://lab/KEY")),
     "foreread serve": (None, lambda: Nbd(FOREREAD, "serve", "s3://lab/KEY", "--read-only",
                                          "--no-remember", "--prefault", "--unix", "@")),

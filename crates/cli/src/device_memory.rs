@@ -25,13 +25,16 @@ use crate::store::url_of;
 /// Options for remembered devices.
 #[derive(Clone, Debug, Args)]
 pub struct RememberArgs {
-    /// Neither load nor store what was learnt about the device
+    /// Directory for what is learnt about the device, one small text file per device [default:
+    /// devices in $STATE_DIRECTORY, else /var/lib/foreread/devices]
     ///
-    /// By default, a small text file per device, in devices below $STATE_DIRECTORY or
-    /// /var/lib/foreread, lets the next run start with the right window sizes instead of measuring
-    /// the device for a second or more. Its first requests check the record; the record of a device
-    /// that has changed is dropped. Files of other programs are never replaced
-    /// (docs/guide/files.md).
+    /// The next run starts with the right window sizes instead of measuring the device for a second
+    /// or more. Its first requests check the record; the record of a device that has changed is
+    /// dropped. Files of other programs are never replaced (docs/guide/files.md).
+    #[arg(long, value_name = "DIR", conflicts_with = "no_remember")]
+    remember: Option<PathBuf>,
+
+    /// Neither load nor store what was learnt about the device
     #[arg(long)]
     no_remember: bool,
 }
@@ -39,45 +42,58 @@ pub struct RememberArgs {
 impl RememberArgs {
     /// Resolves the options.
     pub fn resolve(self) -> DeviceMemory {
-        if self.no_remember { DeviceMemory::Off } else { DeviceMemory::On }
+        match self.remember {
+            _ if self.no_remember => DeviceMemory::Off,
+            Some(directory) => DeviceMemory::Given(directory),
+            None => DeviceMemory::Default,
+        }
     }
 }
 
-/// Use of what was learnt about devices.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Directory for what is learnt about devices.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum DeviceMemory {
     /// Nothing is loaded or stored.
     Off,
-    /// Records are in the state directory. Without permission to write to the system's, nothing is
-    /// stored.
-    On,
+    /// The system's directory; without permission to write there, nothing is stored.
+    Default,
+    /// A directory of the user's choice.
+    Given(PathBuf),
 }
 
 impl DeviceMemory {
-    /// Makes the engine remember devices, unless disabled.
-    pub fn give(self, builder: EngineBuilder) -> EngineBuilder {
+    fn directory(&self) -> Option<PathBuf> {
         match self {
-            Self::Off => builder,
-            Self::On => builder.remember(default_directory()),
+            Self::Off => None,
+            Self::Default => Some(default_directory()),
+            Self::Given(directory) => Some(directory.clone()),
+        }
+    }
+
+    /// Makes the engine remember devices, unless disabled.
+    pub fn give(&self, builder: EngineBuilder) -> EngineBuilder {
+        match self.directory() {
+            Some(directory) => builder.remember(directory),
+            None => builder,
         }
     }
 
     /// Adds the device name of `target` to the options, unless disabled.
-    pub fn name(self, target: &Path, options: OpenOptions) -> OpenOptions {
+    pub fn name(&self, target: &Path, options: OpenOptions) -> OpenOptions {
         // Stores are named by their URL.
-        let is_unnamed = self == Self::Off || url_of(target).is_some();
+        let is_unnamed = *self == Self::Off || url_of(target).is_some();
         if is_unnamed { options } else { with_device_name(target, options) }
     }
 
     /// Reports an unusable record, and saves records until the returned saver is dropped.
-    pub fn keep(self, engine: &Engine, file: Option<&File>) -> io::Result<LearntSaver> {
+    pub fn keep(&self, engine: &Engine, file: Option<&File>) -> io::Result<LearntSaver> {
         let record = file.map(|file| file.device().record());
-        if self == Self::Off {
+        if *self == Self::Off {
             return Ok(LearntSaver { stop: None, over: None });
         }
         let (stop, stopped) = channel::<()>();
         let (ended, over) = channel::<()>();
-        let (engine, is_asked_for) = (engine.clone(), given_state().is_some());
+        let (engine, is_asked_for) = (engine.clone(), matches!(self, Self::Given(_)));
         // A record that cannot be read is not written either: one line is enough.
         let ignored = record.filter(|record| matches!(record, DeviceRecord::Ignored { .. }));
         let mut has_warned = ignored.is_some();
@@ -107,14 +123,10 @@ impl DeviceMemory {
 
 /// Returns the default directory.
 pub fn default_directory() -> PathBuf {
-    given_state().unwrap_or_else(|| PathBuf::from(STATE)).join("devices")
-}
-
-/// Returns the first directory of $STATE_DIRECTORY, which systemd sets from StateDirectory=.
-fn given_state() -> Option<PathBuf> {
-    let list = env::var("STATE_DIRECTORY").ok()?;
-    let first = list.split(':').next().filter(|first| !first.is_empty())?;
-    Some(PathBuf::from(first))
+    let state = env::var("STATE_DIRECTORY").ok();
+    let state = state.as_deref().and_then(|list| list.split(':').next());
+    let state = state.filter(|first| !first.is_empty()).unwrap_or(STATE);
+    Path::new(state).join("devices")
 }
 
 /// Saves records once a minute and when dropped. The drop waits at most `LAST_SAVE`, as the

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use foreread::{Advice, Engine, OpenOptions, ReadStream};
+use foreread_core::sizes;
+use foreread_core::units::ByteCount;
 use foreread_ext4::{BlockSource, Error, Ext4, Journal};
 
 use self::byte_range::RangeChoice;
@@ -36,13 +38,17 @@ pub struct ImageArgs {
     #[arg(long)]
     ignore_journal: bool,
 
-    /// Read partition N of TARGET, a whole disk with an MBR or GPT; or the file system that begins
-    /// at byte OFFSET (@4M)
+    /// Offset of the file system in TARGET, in bytes (or with K, M, G), for a file system inside a
+    /// larger file
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse, conflicts_with = "partition")]
+    offset: Option<ByteCount>,
+
+    /// Read partition N of TARGET, a whole disk with an MBR or GPT
     ///
     /// Partitions have the kernel's numbers; logical ones start at 5. Without this flag, a whole
     /// disk is refused with a list of its partitions.
-    #[arg(long, value_name = "N|@OFFSET", value_parser = RangeChoice::parse)]
-    partition: Option<RangeChoice>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    partition: Option<u32>,
 
     #[command(flatten)]
     store: StoreArgs,
@@ -54,7 +60,7 @@ impl ImageArgs {
         ImageTarget {
             target: self.target.clone(),
             journal: if self.ignore_journal { Journal::Ignore } else { Journal::Refuse },
-            range: self.partition.unwrap_or(RangeChoice::Whole),
+            range: RangeChoice::new(self.offset, self.partition),
             store: self.store.access(),
         }
     }
@@ -85,20 +91,16 @@ impl ImageTarget {
         Ext4::open(image, self.journal).map_err(|error| Failure::WrongUse(self.says(&error)))
     }
 
-    /// Returns the bytes of the file that are the image, by --partition.
+    /// Returns the bytes of the file that are the image, by --offset and --partition.
     pub fn image_range(&self, file: &foreread::File) -> Result<Range<u64>, Failure> {
         self.range.choose(&self.target, &Image::whole(file))
     }
 
-    /// Refuses --partition where TARGET is not read as an image.
+    /// Refuses --offset and --partition where TARGET is not read as an image.
     pub fn refuse_image_range(&self) -> Result<(), Failure> {
-        if self.range == RangeChoice::Whole {
-            return Ok(());
-        }
+        let Some(flag) = self.range.flag() else { return Ok(()) };
         let target = self.target.display();
-        Err(Failure::WrongUse(format!(
-            "{target}: --partition is for images, with a <PATH> in them"
-        )))
+        Err(Failure::WrongUse(format!("{target}: {flag} is for images, with a <PATH> in them")))
     }
 
     /// Returns the URL, if TARGET is one.
@@ -131,7 +133,7 @@ fn line(target: &Path, path: Option<&[u8]>, error: &Error) -> String {
         let linux = table.partitions.iter().find(|partition| partition.kind.starts_with("Linux"));
         format!("; run it again with --partition {}", linux.unwrap_or(first).number)
     } else if matches!(error, Error::PartitionTable { .. }) {
-        " by --partition @OFFSET".to_owned()
+        " by --offset".to_owned()
     } else if matches!(error, Error::Corrupt { .. }) {
         format!("; 'e2fsck -fn {target}' says what else is")
     } else {

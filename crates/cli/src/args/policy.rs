@@ -20,7 +20,7 @@ pub fn one_of(policies: impl IntoIterator<Item = Policy>) -> impl TypedValuePars
 }
 
 /// Returns a line of help.
-pub fn about(policy: Policy) -> &'static str {
+fn about(policy: Policy) -> &'static str {
     match policy.name() {
         "none" => "no read-ahead: a miss reads the rest of its request",
         "linux-6" => "Linux 6.16 and later without large folios; more conservative",

@@ -1,13 +1,12 @@
-//! Which bytes of a target are an image or an export: `--partition`.
+//! Which bytes of a target are an image or an export: `--offset` and `--partition`.
 //!
-//! In:    a partition's number, or an offset; the disk that a partition table is read from.
+//! In:    both flags; the disk that a partition table is read from.
 //! Out:   a range that lies inside of the target, or why there is none.
-//! Never: a read unless a partition is named.
+//! Never: a read without `--partition`.
 
 use std::ops::Range;
 use std::path::Path;
 
-use foreread_core::sizes;
 use foreread_core::units::ByteCount;
 use foreread_ext4::{BlockSource, PartitionTable};
 
@@ -25,23 +24,21 @@ pub enum RangeChoice {
 }
 
 impl RangeChoice {
-    /// Parses `2` as a partition, and `@1M` as all bytes from an offset on.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        if let Some(offset) = text.strip_prefix('@') {
-            return sizes::parse(offset).map(Self::From).map_err(|error| error.to_string());
-        }
-        match text.parse() {
-            Ok(number @ 1..) => Ok(Self::Partition(number)),
-            _ => Err("give the number of a partition (2), or an offset in bytes (@1M)".to_owned()),
-        }
-    }
-
-    /// Resolves an offset and a partition, of which clap accepts one.
+    /// Resolves --offset and --partition, of which clap accepts one.
     pub fn new(offset: Option<ByteCount>, partition: Option<u32>) -> Self {
         match (offset, partition) {
             (Some(start), _) => Self::From(start),
             (None, Some(number)) => Self::Partition(number),
             (None, None) => Self::Whole,
+        }
+    }
+
+    /// Returns the flag that made the choice.
+    pub fn flag(self) -> Option<&'static str> {
+        match self {
+            Self::Whole => None,
+            Self::From(_) => Some("--offset"),
+            Self::Partition(_) => Some("--partition"),
         }
     }
 
@@ -53,7 +50,7 @@ impl RangeChoice {
             Self::Whole => return Ok(0..size),
             Self::From(ByteCount(start)) if start < size => return Ok(start..size),
             Self::From(ByteCount(start)) => {
-                return Err(wrong(format!("offset {start} is not inside of its {size} bytes")));
+                return Err(wrong(format!("--offset {start} is not inside of its {size} bytes")));
             }
             Self::Partition(number) => number,
         };

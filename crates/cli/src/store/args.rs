@@ -18,6 +18,11 @@ pub struct StoreArgs {
 /// Limits of requests to object stores, for verbs that read many objects or for long.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct StoreLimitArgs {
+    /// If TARGET is a URL: never hedge a late request with a second one (by default at most 2 %
+    /// extra requests)
+    #[arg(long)]
+    no_hedge: bool,
+
     /// If TARGET is a URL: largest number of requests in flight to its server, each on its own
     /// connection (1 to 64)
     #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX,
@@ -35,6 +40,7 @@ impl StoreArgs {
 impl StoreLimitArgs {
     /// Adds the limits to an access.
     pub fn limit(self, access: StoreAccess) -> StoreAccess {
-        StoreAccess { connections: self.store_connections, ..access }
+        let Self { no_hedge, store_connections: connections } = self;
+        StoreAccess { hedge: !no_hedge, connections, ..access }
     }
 }

@@ -36,7 +36,7 @@ fn a_partition_of_a_disk_is_read_as_the_image_alone() {
         let planted = Planted::new(&[]);
         let disk = disk(&planted, script);
         let disk = disk.to_str().unwrap();
-        for flags in [["--partition", number], ["--partition", "@4M"]] {
+        for flags in [["--partition", number], ["--offset", "4M"]] {
             for args in [&["ls", "-R"][..], &["cat"], &["stat"]] {
                 let path: &[&str] = if args[0] == "ls" { &[] } else { &["/a/large"] };
                 let ours = foreread(&[args, &[disk], path, &flags].concat());
@@ -48,10 +48,7 @@ fn a_partition_of_a_disk_is_read_as_the_image_alone() {
         is_refused(&foreread(&["ls", disk]), &format!("{number} (16M, Linux)"));
         is_refused(&foreread(&["ls", disk]), &format!("--partition {number}"));
         is_refused(&foreread(&["ls", disk, "--partition", "9"]), "has no partition 9");
-        is_refused(
-            &foreread(&["ls", disk, "--partition", "@32M"]),
-            "offset 33554432 is not inside",
-        );
+        is_refused(&foreread(&["ls", disk, "--offset", "32M"]), "--offset 33554432 is not inside");
         // A copy that was cut.
         File::options().write(true).open(disk).unwrap().set_len(8 << 20).unwrap();
         is_refused(&foreread(&["ls", disk, "--partition", number]), "copy the whole disk");

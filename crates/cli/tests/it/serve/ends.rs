@@ -204,7 +204,7 @@ fn help_has_every_flag_and_the_exit_codes() {
             "serve",
             "--unix --port --read-only --export --memory --max-window --policy \
              --dirty-age --set --delay --connections --requests --run \
-             --pid-file --metrics --no-remember --exit-timeout 10809 0600 $uri SIGTERM",
+             --pid-file --metrics --remember --no-remember --exit-timeout 10809 0600 $uri SIGTERM",
         ),
         ("stats", "--json SOCKET up_s"),
         ("set", "--json SOCKET NAME=VALUE"),

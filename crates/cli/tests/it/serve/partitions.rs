@@ -1,4 +1,4 @@
-//! `serve --partition`: a part of a disk image.
+//! `serve --partition` and `--offset`: a part of a disk image.
 //!
 //! In:    disks that sfdisk has partitioned; nbdinfo, nbdcopy.
 //! Out:   the partition's bytes, and the others as they were.
@@ -75,8 +75,8 @@ fn an_offset_serves_the_rest_and_an_unaligned_partition_its_own_bytes() {
     let disk = disk(&place, LOGICAL);
     let mut expected = fs::read(&disk).unwrap();
     for (flags, start, size) in [
-        (["--partition", "@4M"], START, LEN - START),
-        (["--partition", "@1000"], 1000, LEN - 1000),
+        (["--offset", "4M"], START, LEN - START),
+        (["--offset", "1000"], 1000, LEN - 1000),
         (["--partition", "1"], 63 * 512, 1 << 20),
     ] {
         let server = place.serve(&disk, &flags);
@@ -113,9 +113,8 @@ fn parts_that_are_not_there_are_refused() {
         assert!(!sock.exists(), "{flags:?}");
     };
     refused(&disk, &["--partition", "9"], "has no partition 9; its partitions: 1 (1M");
-    refused(&disk, &["--partition", "@16M"], "offset 16777216 is not inside of its 16777216 bytes");
-    refused(&disk, &["--partition", "0"], "an offset in bytes (@1M)");
-    refused(&disk, &["--partition", "@1X"], "'@1X'");
+    refused(&disk, &["--offset", "16M"], "--offset 16777216 is not inside of its 16777216 bytes");
+    refused(&disk, &["--offset", "1M", "--partition", "1"], "cannot be used with");
     refused(&plain, &["--partition", "1"], "no partition table");
     // A copy that was cut.
     File::options().write(true).open(&disk).unwrap().set_len(8 << 20).unwrap();

@@ -11,7 +11,6 @@ use crate::serve::server::foreread;
 
 /// Serves the file, reads it, and stops; returns what was said on stderr.
 fn served(directory: &Path, flags: &[&str]) -> String {
-    let state = directory.join("state");
     let file = directory.join("disk");
     fs::File::create(&file).unwrap().set_len(24 << 20).unwrap();
     let read = "import socket, struct, os\n\
@@ -23,10 +22,7 @@ fn served(directory: &Path, flags: &[&str]) -> String {
                 \x20   assert len(f.read(16 + (1 << 16))) == 16 + (1 << 16)\n";
     let mut command = foreread(&["serve"]);
     command.arg(&file).args(["--read-only", "--delay", "latency=2ms,parallel=1"]).args(flags);
-    command
-        .args(["--run", "python3 -c \"$READ\""])
-        .env("READ", read)
-        .env("STATE_DIRECTORY", &state);
+    command.args(["--run", "python3 -c \"$READ\""]).env("READ", read);
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
@@ -36,7 +32,8 @@ fn served(directory: &Path, flags: &[&str]) -> String {
 #[test]
 fn the_record_is_where_it_was_asked_for() {
     let directory = tempfile::tempdir().unwrap();
-    let records = directory.path().join("state/devices");
+    let records = directory.path().join("records");
+    let flags = ["--remember", records.to_str().unwrap()];
     let only = || {
         let entries: Vec<_> =
             fs::read_dir(&records).unwrap().map(|it| it.unwrap().path()).collect();
@@ -45,18 +42,18 @@ fn the_record_is_where_it_was_asked_for() {
     };
     served(directory.path(), &["--no-remember"]);
     assert!(!records.exists());
-    served(directory.path(), &[]);
+    served(directory.path(), &flags);
     let record = only();
     assert!(fs::read_to_string(&record).unwrap().contains("\nwindow_kib = "));
     // One line says what is wrong with it, and it is written anew.
     let text = fs::read_to_string(&record).unwrap();
     fs::write(&record, &text[..text.len() - 3]).unwrap();
-    let said = served(directory.path(), &[]);
+    let said = served(directory.path(), &flags);
     assert_eq!(said.lines().filter(|line| line.contains("it is cut off")).count(), 1, "{said}");
     assert!(only() == record && fs::read_to_string(&record).unwrap().ends_with('\n'));
     // What another program wrote stays.
     fs::write(&record, "a diary\n").unwrap();
-    let said = served(directory.path(), &[]);
+    let said = served(directory.path(), &flags);
     assert_eq!(
         said.lines().filter(|line| line.contains("move the file away")).count(),
         1,

@@ -156,7 +156,8 @@ fn source(image: ImageMount, list_lifetime: Duration) -> Result<MountSource, Fai
     let of_image = [
         (control.is_some(), "--control"),
         (target.journal == Journal::Ignore, "--ignore-journal"),
-        (target.range != RangeChoice::Whole, "--partition"),
+        (matches!(target.range, RangeChoice::From(_)), "--offset"),
+        (matches!(target.range, RangeChoice::Partition(_)), "--partition"),
         (*itable != ItableReadahead::Adaptive, "--inode-readahead-blks"),
     ];
     if let Some((_, flag)) = of_image.into_iter().find(|(is_given, _)| *is_given) {

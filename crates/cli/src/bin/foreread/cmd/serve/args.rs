@@ -70,14 +70,17 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     read_only: bool,
 
-    /// Serve partition N of TARGET, a whole disk with an MBR or GPT; or all of it from byte OFFSET
-    /// on (@1M)
+    /// Serve TARGET from byte SIZE on (or with K, M, G), to its end
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse, conflicts_with = "partition")]
+    offset: Option<ByteCount>,
+
+    /// Serve partition N of TARGET, a whole disk with an MBR or GPT
     ///
     /// Numbers are those of the kernel's devices; logical partitions begin with 5. The table is
     /// read once, at the start. Clients reach no byte outside the partition. Only one server at a
     /// time may write TARGET, even if others serve another partition.
-    #[arg(long, value_name = "N|@OFFSET", value_parser = RangeChoice::parse)]
-    partition: Option<RangeChoice>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    partition: Option<u32>,
 
     /// If TARGET is a URL: accept writes and store them in FILE
     ///
@@ -222,7 +225,7 @@ impl ServeArgs {
             target: self.target,
             source,
             read_only,
-            range: self.partition.unwrap_or(RangeChoice::Whole),
+            range: RangeChoice::new(self.offset, self.partition),
             unix: self.unix,
             tcp: self.port,
             export: self.export,

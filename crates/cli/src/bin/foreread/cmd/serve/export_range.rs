@@ -1,4 +1,4 @@
-//! The bytes of TARGET that clients see: all, those from an offset on, or one partition.
+//! The bytes of TARGET that clients see: all, those behind `--offset`, or one partition.
 //!
 //! In:    the opened target, with its overlay.
 //! Out:   a range, and words for it.
