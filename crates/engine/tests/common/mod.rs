@@ -171,8 +171,8 @@ pub fn output(command: &mut Command) -> Result<String, String> {
     }
 }
 
-/// Unmounts a file system, and tries again while it is busy: a process that looks at all file systems
-/// leaves each a moment later.
+/// Unmounts a file system, and tries again while it is busy: a process that looks at all file
+/// systems leaves each a moment later.
 pub fn unmount(at: &Path) -> Result<(), String> {
     let mut done = Ok(String::new());
     for _ in 0..MOST_UNMOUNTS {
