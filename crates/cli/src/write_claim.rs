@@ -9,8 +9,10 @@
 //!                           <-- /dev/dm-0
 //! ```
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -70,14 +72,14 @@ fn written_files(sys: &SystemRoot, target: &Path) -> io::Result<Vec<PathBuf>> {
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let devices = sys.devices();
     let device = devices.iter().find(|device| device.number == (major, minor));
-    let mut files = device.map_or(Vec::new(), |device| backing_files(&devices, device));
+    let mut files = device.map_or(Vec::new(), |device| backing_files(sys, &devices, device));
     // A path of another mount namespace names nothing here, or something else.
     files.retain(|path| path.is_file());
     Ok(files)
 }
 
 /// Returns the backing files of the loop devices at or below a device.
-fn backing_files(devices: &[BlockDevice], top: &BlockDevice) -> Vec<PathBuf> {
+fn backing_files(sys: &SystemRoot, devices: &[BlockDevice], top: &BlockDevice) -> Vec<PathBuf> {
     let mut names = vec![top.name.as_str()];
     let mut files = Vec::new();
     let mut next = 0;
@@ -87,9 +89,8 @@ fn backing_files(devices: &[BlockDevice], top: &BlockDevice) -> Vec<PathBuf> {
         let mut below: Vec<&str> = device.slaves.iter().map(String::as_str).collect();
         match &device.kind {
             BlockDeviceKind::Partition { of, .. } => below.push(of),
-            BlockDeviceKind::Loop { backing: Some(path) } => files.push(PathBuf::from(path)),
-            BlockDeviceKind::Loop { backing: None }
-            | BlockDeviceKind::Disk
+            BlockDeviceKind::Loop { .. } => files.extend(backing_file(sys, device)),
+            BlockDeviceKind::Disk
             | BlockDeviceKind::Mapped { .. }
             | BlockDeviceKind::Raid { .. } => {}
         }
@@ -97,6 +98,13 @@ fn backing_files(devices: &[BlockDevice], top: &BlockDevice) -> Vec<PathBuf> {
         names.extend(below);
     }
     files
+}
+
+/// Returns the path of a loop device's file: any bytes, also blanks at the end.
+fn backing_file(sys: &SystemRoot, device: &BlockDevice) -> Option<PathBuf> {
+    let path = sys.bytes(device.folder.join("loop/backing_file"))?;
+    let path = path.strip_suffix(b"\n").unwrap_or(&path);
+    Some(PathBuf::from(OsStr::from_bytes(path)))
 }
 
 fn is_same_file(one: &File, other: &File) -> bool {
@@ -109,47 +117,48 @@ mod tests {
     use super::*;
 
     /// Writes the attributes of a system's devices: a path below /sys/block, and its text.
-    fn system(attributes: &[(&str, &str)]) -> (tempfile::TempDir, Vec<BlockDevice>) {
+    fn system(attributes: &[(&str, &[u8])]) -> (tempfile::TempDir, SystemRoot) {
         let root = tempfile::tempdir().expect("a directory");
         for (path, text) in attributes {
             let path = root.path().join("sys/block").join(path);
             fs::create_dir_all(path.parent().expect("a directory")).expect("it is made");
             fs::write(path, text).expect("it is written");
         }
-        let devices = SystemRoot::at(root.path()).devices();
-        (root, devices)
+        let sys = SystemRoot::at(root.path());
+        (root, sys)
     }
 
     #[test]
     fn files_below_partitions_and_maps_of_loop_devices_are_found() {
-        let (_root, devices) = system(&[
-            ("loop0/dev", "7:0\n"),
-            ("loop0/size", "2048\n"),
-            ("loop0/loop/backing_file", "/srv/a.img\n"),
-            ("loop0/loop0p1/dev", "259:0\n"),
-            ("loop0/loop0p1/size", "1024\n"),
-            ("loop0/loop0p1/partition", "1\n"),
-            ("loop0/loop0p1/start", "8\n"),
-            ("loop1/dev", "7:1\n"),
-            ("loop1/size", "2048\n"),
-            ("loop1/loop/backing_file", "/srv/b.img\n"),
-            ("dm-0/dev", "253:0\n"),
-            ("dm-0/size", "3072\n"),
-            ("dm-0/dm/name", "both\n"),
-            ("dm-0/slaves/loop0p1/dev", "259:0\n"),
-            ("dm-0/slaves/loop1/dev", "7:1\n"),
-            ("sda/dev", "8:0\n"),
-            ("sda/size", "2048\n"),
+        let (_root, sys) = system(&[
+            ("loop0/dev", b"7:0\n"),
+            ("loop0/size", b"2048\n"),
+            ("loop0/loop/backing_file", b"/srv/a.img\n"),
+            ("loop0/loop0p1/dev", b"259:0\n"),
+            ("loop0/loop0p1/size", b"1024\n"),
+            ("loop0/loop0p1/partition", b"1\n"),
+            ("loop0/loop0p1/start", b"8\n"),
+            ("loop1/dev", b"7:1\n"),
+            ("loop1/size", b"2048\n"),
+            ("loop1/loop/backing_file", b"/srv/b\xff \n"),
+            ("dm-0/dev", b"253:0\n"),
+            ("dm-0/size", b"3072\n"),
+            ("dm-0/dm/name", b"both\n"),
+            ("dm-0/slaves/loop0p1/dev", b"259:0\n"),
+            ("dm-0/slaves/loop1/dev", b"7:1\n"),
+            ("sda/dev", b"8:0\n"),
+            ("sda/size", b"2048\n"),
         ]);
+        let devices = sys.devices();
         let files = |name: &str| {
             let device = devices.iter().find(|device| device.name == name).expect(name);
-            let mut files = backing_files(&devices, device);
+            let mut files = backing_files(&sys, &devices, device);
             files.sort();
             files
         };
-        let (a, b) = (PathBuf::from("/srv/a.img"), PathBuf::from("/srv/b.img"));
-        assert_eq!(files("loop0"), [a.clone()]);
-        assert_eq!(files("loop0p1"), [a.clone()]);
+        let (a, b) = (Path::new("/srv/a.img"), Path::new(OsStr::from_bytes(b"/srv/b\xff ")));
+        assert_eq!(files("loop0"), [a]);
+        assert_eq!(files("loop0p1"), [a]);
         assert_eq!(files("dm-0"), [a, b]);
         assert!(files("sda").is_empty());
     }

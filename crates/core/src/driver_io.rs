@@ -1,7 +1,7 @@
 //! Types that an `IoPath` and its driver exchange: settings, device I/O, ready reads, steps of
 //! writes.
 
-use crate::ids::{DeviceId, DirectId, ReadId, Tag, WriteId};
+use crate::ids::{DeviceId, DirectId, FileId, ReadId, Tag, WriteId};
 use crate::prefetch::{Policy, Rules};
 use crate::sched::Op;
 use crate::table::Frame;
@@ -75,6 +75,17 @@ impl Fault {
     /// The error number (`ESTALE`) of a request each part of which would fail, too: the object is
     /// gone or was replaced. Its pages are not retried.
     pub const OF_ALL: Self = Self::Io(116);
+}
+
+/// Bytes of a file that a write replaces.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct WriteRange {
+    /// File to write to.
+    pub file: FileId,
+    /// Position of the first byte.
+    pub pos: ByteCount,
+    /// Number of bytes.
+    pub len: ByteCount,
 }
 
 /// Point at which a write is complete.

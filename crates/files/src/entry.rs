@@ -186,6 +186,11 @@ impl ExistingFile {
         FileIdentity::of(&self.stat)
     }
 
+    /// Returns the user id of its owner.
+    pub(crate) fn owner(&self) -> u32 {
+        self.stat.st_uid
+    }
+
     pub(crate) fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.stat.st_mode)
     }

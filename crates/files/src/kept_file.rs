@@ -8,12 +8,13 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, openat};
+use rustix::fs::{FlockOperation, Mode, OFlags, Stat, flock, fstat, openat};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use crate::FileError;
 use crate::draft::Draft;
-use crate::entry::{CommandInput, DirectoryName, FileIdentity};
+use crate::entry::{CommandInput, DirectoryName, ExistingFile, FileIdentity};
 
 /// A newly created file. Dropping it removes the file, unless it is kept.
 #[derive(Debug)]
@@ -40,8 +41,9 @@ impl Drop for NewFile {
 ///
 /// # Errors
 ///
-/// If the path names an input of the command, a link, a file with several names, or anything but a
-/// regular file; if another program has locked it; or if the system refuses.
+/// If the path names an input of the command, a link, a file with several names, anything but a
+/// regular file, or one that another user has put into a directory such as /tmp; if another program
+/// has locked it; or if the system refuses.
 pub fn open_or_make(
     path: &Path,
     inputs: &[CommandInput<'_>],
@@ -50,6 +52,7 @@ pub fn open_or_make(
     let entry = DirectoryName::new(path)?;
     if let Some(found) = entry.look()? {
         entry.only_regular(&found, inputs)?;
+        refuse_planted(&entry, &found)?;
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = openat(entry.directory(), entry.name(), flags, Mode::empty());
         let file = File::from(opened.map_err(|errno| entry.failed("open it", errno.into()))?);
@@ -69,6 +72,28 @@ pub fn open_or_make(
     Ok((file, Some(NewFile(Some((entry, FileIdentity::of(&stat)))))))
 }
 
+/// Refuses a file that another user has put into a directory such as /tmp, under the name that this
+/// one would be created with: its owner could read and change everything that is kept in it. The
+/// kernel refuses the same to programs that open with `O_CREAT` (`fs.protected_regular`).
+fn refuse_planted(entry: &DirectoryName, found: &ExistingFile) -> Result<(), FileError> {
+    let directory = fstat(entry.directory());
+    let directory =
+        directory.map_err(|errno| entry.failed("look at its directory", errno.into()))?;
+    if !is_planted(found.owner(), &directory, geteuid().as_raw()) {
+        return Ok(());
+    }
+    Err(entry.not_ours(format!(
+        "belongs to user {}, in a directory where all users may create files",
+        found.owner()
+    )))
+}
+
+fn is_planted(owner: u32, directory: &Stat, user: u32) -> bool {
+    let mode = Mode::from_raw_mode(directory.st_mode);
+    let is_shared = mode.contains(Mode::SVTX) && mode.intersects(Mode::WGRP | Mode::WOTH);
+    is_shared && owner != user && owner != directory.st_uid
+}
+
 fn lock(entry: &DirectoryName, file: &File) -> Result<(), FileError> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Err(FileError::InUse {
@@ -85,7 +110,7 @@ fn lock(entry: &DirectoryName, file: &File) -> Result<(), FileError> {
 mod tests {
     use std::fs;
     use std::io::{Read as _, Write as _};
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
 
@@ -118,6 +143,32 @@ mod tests {
         fs::write(&path, "another program's").unwrap();
         drop(new);
         assert_eq!(fs::read_to_string(&path).unwrap(), "another program's");
+    }
+
+    /// A user could create the overlay of root's next server in /tmp, and read what it wrote.
+    #[test]
+    fn a_file_of_another_user_in_a_shared_directory_is_planted() {
+        let root = tempfile::tempdir().expect("a directory");
+        let planted = |owner, mode, user| {
+            fs::set_permissions(root.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let mut directory = rustix::fs::stat(root.path()).unwrap();
+            directory.st_uid = 0;
+            is_planted(owner, &directory, user)
+        };
+        assert!(planted(1000, 0o1777, 0) && planted(1000, 0o1775, 1001));
+        assert!(!planted(1000, 0o1777, 1000), "the user's own");
+        assert!(!planted(0, 0o1777, 1000), "of the directory's owner");
+        assert!(!planted(1000, 0o755, 0) && !planted(1000, 0o777, 0), "not sticky");
+        let path = root.path().join("kept");
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        open_or_make(&path, &[], |_| panic!("it is there")).expect("it is ours");
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+            std::os::unix::fs::chown(root.path(), Some(0), None).unwrap();
+            let line = open_or_make(&path, &[], |_| Ok(())).unwrap_err().to_string();
+            assert!(line.contains("belongs to user 65534, in a directory where all"), "{line}");
+        }
     }
 
     #[test]

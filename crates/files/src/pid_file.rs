@@ -92,7 +92,8 @@ fn is_stale(
         return Ok(());
     }
     let pid = pid.as_raw_nonzero();
-    let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+    let name = fs::read(format!("/proc/{pid}/comm"));
+    let name = name.map(|name| String::from_utf8_lossy(&name).into_owned());
     let name = name.map_or(String::new(), |name| format!(" ({})", name.trim_end().escape_debug()));
     Err(FileError::InUse {
         path: entry.path().to_owned(),

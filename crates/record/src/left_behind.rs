@@ -12,7 +12,7 @@ use crate::proc_status::{field, has_ended, is_ended, stat, status};
 pub struct LeftProcess {
     /// Process id.
     pub id: u32,
-    /// Name, as shown by `ps`.
+    /// Name, as shown by `ps`, without control characters.
     pub name: String,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn processes(since: u64) -> Vec<LeftProcess> {
 /// Returns the processes of these that have not ended.
 pub(crate) fn running(processes: impl Iterator<Item = u32>) -> Vec<LeftProcess> {
     let named = |id: u32| {
-        let name = field(&status(&id.to_string())?, "Name:")?.to_owned();
+        let name = shown_name(&status(&id.to_string())?)?;
         Some(LeftProcess { id, name })
     };
     let mut found: Vec<LeftProcess> =
@@ -50,8 +50,14 @@ fn left(id: u32, ours: u64, since: u64) -> Option<LeftProcess> {
     let text = status(&id.to_string())?;
     let is_recorded = filters(&text)? > ours && !is_ended(&text);
     let is_since = started(&stat(id)?)? >= since;
-    let name = field(&text, "Name:")?.to_owned();
+    let name = shown_name(&text)?;
     (is_recorded && is_since).then_some(LeftProcess { id, name })
+}
+
+/// Returns the name of a process, for a terminal: a program may have given itself any.
+fn shown_name(status: &str) -> Option<String> {
+    let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    Some(field(status, "Name:")?.chars().map(shown).collect())
 }
 
 /// Returns the number of filters of a process; before Linux 5.9, only whether it has any.
@@ -76,6 +82,7 @@ mod tests {
     fn fields_are_found_whatever_the_name_is() {
         let status = "Name:\ta (b\nState:\tS (sleeping)\nSeccomp:\t2\nSeccomp_filters:\t3\n";
         assert_eq!(filters(status), Some(3));
+        assert_eq!(shown_name("Name:\tx\x1b[31m\n").as_deref(), Some("x\u{fffd}[31m"));
         assert_eq!(filters("Seccomp:\t2\n"), Some(1));
         assert_eq!(filters("Seccomp:\t0\n"), Some(0));
         assert_eq!(filters("Name:\tx\n"), None);

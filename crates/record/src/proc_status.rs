@@ -13,12 +13,17 @@ pub(crate) fn check_mounted() -> Result<(), RecordError> {
 
 /// Returns `/proc/ID/status`; None if the process is gone.
 pub(crate) fn status(process: &str) -> Option<String> {
-    fs::read_to_string(format!("/proc/{process}/status")).ok()
+    text_of(&format!("/proc/{process}/status"))
 }
 
 /// Returns `/proc/ID/stat`; None if the process is gone.
 pub(crate) fn stat(process: u32) -> Option<String> {
-    fs::read_to_string(format!("/proc/{process}/stat")).ok()
+    text_of(&format!("/proc/{process}/stat"))
+}
+
+/// Returns a file whose names may have any bytes: the kernel cuts them within a letter.
+fn text_of(path: &str) -> Option<String> {
+    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Returns one field of a status.
@@ -81,5 +86,19 @@ mod tests {
         let ours = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
         assert_eq!(process_of(ours), std::process::id());
         assert_eq!(process_of(u32::MAX), u32::MAX, "there is no such thread");
+    }
+
+    /// A thread of such a name was taken for a process that has ended.
+    #[test]
+    fn a_name_that_is_no_text_hides_no_other_field() {
+        let told = std::thread::spawn(|| {
+            rustix::thread::set_name(c"na\xc3").expect("any bytes are a name");
+            let thread = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+            let status = status(&thread.to_string()).expect("it runs");
+            assert_eq!(field(&status, "Name:"), Some("na\u{fffd}"));
+            assert!(stat(thread).expect("it runs").contains("(na\u{fffd})"));
+            process_of(thread)
+        });
+        assert_eq!(told.join().expect("it ends"), std::process::id());
     }
 }

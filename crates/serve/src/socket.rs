@@ -48,9 +48,12 @@ impl Socket {
 
     pub(crate) fn tcp(fd: OwnedFd, addr: SocketAddr) -> Self {
         // Each reply is sent whole, so Nagle's algorithm would only delay it. Keep-alives detect a
-        // peer whose machine has gone.
+        // peer whose machine has gone; by default the system sends the first one after two hours.
         let _ = sockopt::set_tcp_nodelay(&fd, true);
         let _ = sockopt::set_socket_keepalive(&fd, true);
+        let _ = sockopt::set_tcp_keepidle(&fd, KEEPALIVE_IDLE);
+        let _ = sockopt::set_tcp_keepintvl(&fd, KEEPALIVE_INTERVAL);
+        let _ = sockopt::set_tcp_keepcnt(&fd, KEEPALIVE_PROBES);
         Self { fd, peer: Peer::Tcp(addr) }
     }
 
@@ -135,3 +138,30 @@ pub(crate) fn wait<const N: usize>(
 
 /// The most that every system gives.
 const SEND_BUFFER: usize = 208 << 10;
+
+/// A peer that does not answer for three minutes is gone: its connection, and what it holds, are
+/// released.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEPALIVE_PROBES: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_tcp_peer_that_is_gone_is_noticed_within_three_minutes() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("it has one");
+        let _client = TcpStream::connect(address).expect("it listens");
+        let (accepted, peer) = listener.accept().expect("it has connected");
+        let socket = Socket::tcp(accepted.into(), peer);
+        assert!(sockopt::socket_keepalive(&socket).expect("a socket"));
+        let idle = sockopt::tcp_keepidle(&socket).expect("a TCP socket");
+        let interval = sockopt::tcp_keepintvl(&socket).expect("a TCP socket");
+        let probes = sockopt::tcp_keepcnt(&socket).expect("a TCP socket");
+        assert_eq!(idle + interval * probes, Duration::from_secs(180));
+    }
+}

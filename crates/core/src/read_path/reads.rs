@@ -254,10 +254,9 @@ impl ReadPath {
         walk.no_reuse = stream.no_reuse;
         walk.bridge = prefetch.bridge(open.device.index());
         let mut note = |decided: Option<Decided>| {
-            if let Some(decided) = decided {
-                windows.add(decided.submitted);
-                trace.push(now, || EventKind::Decided { stream: id, decided });
-            }
+            let Some(decided) = decided else { return };
+            windows.add(decided.submitted);
+            trace.push(now, || EventKind::Decided { stream: id, decided });
         };
         let mut ask = |reader: &mut ReaderState, walk: &mut PageInWalk<'_>, met, page, count| {
             let mut question = Question {

@@ -10,7 +10,9 @@
 //! The kernel reports the file's current path as seen by this process, so a deleted file or one in
 //! another mount namespace is not found.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 
 use super::FileIdentity;
@@ -32,8 +34,10 @@ pub(crate) fn files_behind(device: u64) -> Vec<FileIdentity> {
 
 fn file_behind(device: u64) -> Option<FileIdentity> {
     let path = sysfs(disk_of(device)).join("loop/backing_file");
-    let path = fs::read_to_string(path).ok()?;
-    let file = fs::metadata(path.trim_end_matches('\n')).ok()?;
+    // A path is bytes.
+    let path = fs::read(path).ok()?;
+    let path = path.strip_suffix(b"\n").unwrap_or(&path);
+    let file = fs::metadata(OsStr::from_bytes(path)).ok()?;
     Some(if file.file_type().is_block_device() {
         FileIdentity::Device(file.rdev())
     } else {

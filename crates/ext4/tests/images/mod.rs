@@ -20,7 +20,7 @@ use rustix::fs::{
     mknodat,
 };
 
-use crate::common::{Command, Need, needs, output, scratch};
+use crate::common::{Command, Need, needs, output, scratch, unmount};
 
 /// Whether images can be made here.
 pub fn can_make(test: &str) -> bool {
@@ -85,7 +85,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         // The name stays if this fails, and the next mount says so.
-        let _ = Command::new("umount").arg(&self.0).status();
+        let _ = unmount(&self.0);
     }
 }
 

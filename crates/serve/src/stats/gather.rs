@@ -182,12 +182,14 @@ pub struct ServerInfo<'a> {
 
 impl ServerInfo<'_> {
     fn export(&self, file: &foreread::File) -> ExportStats {
+        let files = [Some(file), self.overlay];
+        let buffered = files.into_iter().flatten().find_map(foreread::File::direct_io_unavailable);
         ExportStats {
             target: self.target.to_owned(),
             name: self.name.to_owned(),
             bytes: self.bytes,
             read_only: self.read_only,
-            buffered: file.direct_io_unavailable().map(str::to_owned),
+            buffered: buffered.map(str::to_owned),
             io: self.engine.io_backend().to_string(),
         }
     }

@@ -9,7 +9,7 @@ use foreread_serve::client::Session;
 use rustix::io::Errno;
 
 use crate::bucket_server::{BUCKET, BucketServer};
-use crate::common::{Command, Need, looks_until, needs, output};
+use crate::common::{Command, Need, looks_until, needs, output, unmount};
 use crate::mounted::FileSystem;
 use crate::serve::server::{Place, Server, bytes, foreread, printed};
 
@@ -216,7 +216,7 @@ impl NbdFuse {
     }
 
     fn end(mut self) {
-        output(Command::new("umount").arg(&self.at)).unwrap();
+        unmount(&self.at).unwrap();
         assert!(self.child.wait().unwrap().success());
     }
 }
@@ -259,6 +259,28 @@ fn mkfs_and_e2fsck_work_on_an_overlay_through_nbdfuse() {
     let dump = format!("dump copy {}", text(&copy));
     output(Command::new("debugfs").args(["-R", &dump, &text(&image)])).unwrap();
     assert!(fs::read(&copy).unwrap() == bytes(3_000_000), "a file in the file system");
+}
+
+/// An overlay in the kernel's page cache used more than `--memory`, and nothing showed it.
+#[test]
+fn an_overlay_without_direct_io_is_said_to_be_buffered() {
+    let test = "an_overlay_without_direct_io_is_said_to_be_buffered";
+    if !needs(Need::Root, test) {
+        return;
+    }
+    let memory = FileSystem::ramfs();
+    let mut disk = Overlaid::new(&bytes(100_000));
+    let server = disk.serve(&[]);
+    assert!(!server.ready.contains("buffered"), "{}", server.ready);
+    assert!(server.stats()["export"]["buffered"].is_null());
+    server.stop();
+    disk.overlay = memory.at.join("overlay");
+    let server = disk.serve(&[]);
+    let why = "no O_DIRECT on this file system";
+    let said = format!("(0 written, buffered: {why})");
+    assert!(server.ready.contains(&said), "{}", server.ready);
+    assert_eq!(server.stats()["export"]["buffered"], why);
+    server.stop();
 }
 
 /// The client is told, and what was acknowledged is kept.

@@ -330,7 +330,9 @@ fn ready(
     );
     if let (Some(overlay), Some(written)) = (plan.overlay(), written) {
         let written = Exact(ByteCount(written));
-        line += &format!(", overlay {} ({written} written)", overlay.display());
+        let buffered = served.written.direct_io_unavailable();
+        let buffered = buffered.map_or_else(String::new, |why| format!(", buffered: {why}"));
+        line += &format!(", overlay {} ({written} written{buffered})", overlay.display());
     }
     if let ServeSource::File { delay: Some(delay) } = plan.source {
         line += &format!(", slowed down: {delay}");

@@ -58,8 +58,8 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "FORMAT", value_parser = trace_formats())]
     format: Option<TraceFormat>,
 
-    /// Device model: a known one, or a FILE (with a / or ending in .toml) from `foreread tune
-    /// --device-model`; it is enlarged to hold the files
+    /// Device model, enlarged to hold the files: a known one, or a FILE (with a / or ending in
+    /// .toml) that `foreread tune --device-model` has written
     #[arg(long, value_name = "NAME|FILE", default_value = "cloud-gp3")]
     #[arg(value_parser = device_models())]
     device: DeviceModelArg,
@@ -190,7 +190,7 @@ Examples:
   foreread tune /dev/sdb --device-model sdb.toml; foreread-lab replay program.frt --device sdb.toml
   foreread-lab replay hm_1.csv.gz --policy linux-6 adaptive --max-window 128K 1M
   foreread-lab replay program.frt --html replay.html
-  foreread-lab replay program.frt --memory 64M --series series.csv --interval 100ms
+  foreread-lab replay program.frt --memory 64M --series series.csv
   foreread-lab replay program.frt --device store.toml --seeds 10
   foreread-lab replay program.frt --memory 64M 256M 1G --csv table.csv
   foreread-lab replay program.frt --real /mnt/copy --memory 64M 256M

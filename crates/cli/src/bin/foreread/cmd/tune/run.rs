@@ -61,7 +61,9 @@ pub(super) fn measure_devices(
         let told = one(sys, path, plan, &interrupted).and_then(|mut one| {
             let modelled = one.write_model(model.take(), target);
             if !output.is_json {
-                one.print(*action, out)?;
+                // Nothing is set on a device that has another one's name.
+                let shown = if one.is_here(sys) { *action } else { TuneAction::Report };
+                one.print(shown, out)?;
             }
             let done = apply(sys, *action, &one, out).and(modelled);
             if done.is_ok() && *action != TuneAction::Report {
@@ -257,7 +259,7 @@ fn in_force(sys: &SystemRoot, setting: DeviceSetting) -> Option<DeviceSetting> {
 }
 
 const NO_SCRATCH: &str = "the scheduler's settings were not tried, since that takes writes: \
-    --scratch DIR (without --quick and --all) tries them on a file made there";
+    --scratch DIR (without --all) tries them on a file made there";
 
 /// Tunes the scheduler on a scratch file. A failure keeps the results for windows.
 fn test_scheduler(

@@ -111,7 +111,7 @@ do without (`-` where the device takes requests as large as the memory), and *x 
 the devices over the misses of Belady's optimum ([bounds](simulator.md#lower-bounds)). Policies of
 the literature: [rivals of the literature](rivals-literature.md); other eviction policies:
 [replay](replay.md#eviction-policies-below-the-path); `adaptive` without its parts: `foreread-lab
-sim rivals --ablation` ([adaptive](../design/adaptive.md)).
+sim rivals --policy ablation` ([adaptive](../design/adaptive.md)).
 
 ## Figures
 ";
