@@ -67,6 +67,7 @@ mod settings;
 mod stores;
 mod traffic;
 mod transfer;
+mod webdav_listing;
 
 pub use cached_store::CachedStore;
 pub use counters::{StoreCounts, StorePrices};

@@ -27,10 +27,11 @@ pub(crate) fn without_unreadable(page: &str, is_lossy: bool) -> (String, Vec<Str
                     unreadable.push(key.text);
                 }
             }
-            Some(_) | None => {
+            Some(_) => {
                 kept.push_str(&rest[..found.place.start]);
                 kept.push_str(&with_readable_date(&rest[found.place.clone()], kind));
             }
+            None => kept.push_str(&rest[..end]),
         }
         rest = &rest[end..];
         next.forget_before(end);
@@ -179,7 +180,8 @@ mod tests {
     use super::*;
 
     fn object(key: &str, size: u64) -> String {
-        format!("<Contents><Key>{key}</Key><Size>{size}</Size></Contents>")
+        let date = "<LastModified>2026-11-24T10:00:00Z</LastModified>";
+        format!("<Contents><Key>{key}</Key>{date}<Size>{size}</Size></Contents>")
     }
 
     #[test]
@@ -222,8 +224,9 @@ mod tests {
     #[test]
     fn names_of_azure_that_cannot_be_read_are_taken_out() {
         let blob = |name: &str, size: u64| {
+            let date = "<Last-Modified>Tue, 24 Nov 2026 10:00:00 GMT</Last-Modified>";
             let size = format!("<Content-Length>{size}</Content-Length>");
-            format!("<Blob>{name}<Properties>{size}</Properties></Blob>")
+            format!("<Blob>{name}<Properties>{date}{size}</Properties></Blob>")
         };
         let name = |name: &str| format!("<Name>{name}</Name>");
         let prefix = |name: &str| format!("<BlobPrefix><Name>{name}</Name></BlobPrefix>");

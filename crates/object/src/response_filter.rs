@@ -24,7 +24,7 @@ use crate::listing_page::{self, ListingProtocol};
 use crate::listing_xml::without_sections;
 use crate::partial_content::is_partial;
 use crate::response_head::{self, KnownLength};
-use crate::retry_after;
+use crate::{retry_after, webdav_listing};
 
 /// Creates clients that filter responses.
 #[derive(Debug)]
@@ -47,6 +47,7 @@ impl HttpService for FilteringService {
         let wants_range = request.headers().contains_key("range");
         let is_get = request.method().as_str() == "GET";
         let is_propfind = request.method().as_str() == "PROPFIND";
+        let directory = is_propfind.then(|| request.uri().to_string());
         let known = request.extensions().get::<KnownLength>().copied();
         let noted = request.extensions().get::<LastFailure>().cloned();
         let broken = request.extensions().get::<BrokenBody>().cloned();
@@ -74,6 +75,9 @@ impl HttpService for FilteringService {
             parts.extensions.insert(UnreadableKeys(unreadable));
             return Ok(HttpResponse::from_parts(parts, readable.into_bytes().into()));
         }
+        if let Some(directory) = directory {
+            return listed_directory(response, &directory).await;
+        }
         let (mut parts, body) = response.into_parts();
         // S3 reports the region of a bucket this way.
         let is_bare_redirect = parts.status.is_redirection()
@@ -86,9 +90,7 @@ impl HttpService for FilteringService {
                 let (status, asked) = (parts.status, retry_after::asked(header));
                 let may_pass =
                     failure.was_refused((status.as_u16(), &status.to_string()), &text, asked);
-                // `object_store` takes a directory that is not there for an empty one.
-                let is_no_directory = is_propfind && status.as_u16() == 404;
-                if may_pass || is_bare_redirect || is_no_directory {
+                if may_pass || is_bare_redirect {
                     let why = format!("Server returned non-2xx status code: {status}: {text}");
                     return Err(once(std::io::Error::other(why)));
                 }
@@ -110,6 +112,27 @@ impl HttpService for FilteringService {
         };
         readable(HttpResponse::from_parts(parts, body), is_get, known)
     }
+}
+
+/// Checks the answer to PROPFIND.
+async fn listed_directory(
+    response: HttpResponse,
+    directory: &str,
+) -> Result<HttpResponse, HttpError> {
+    let (parts, body) = response.into_parts();
+    if parts.status.as_u16() == 404 {
+        // `object_store` takes a directory that is not there for an empty one.
+        return Err(once(std::io::Error::other("the server has no such directory")));
+    }
+    if !parts.status.is_success() {
+        let text = start_of(body).await;
+        return Ok(HttpResponse::from_parts(parts, text.into_bytes().into()));
+    }
+    let page = listed(body).await?;
+    let page = String::from_utf8_lossy(&page);
+    let page = without_sections(page.trim_start_matches('\u{feff}'));
+    let readable = webdav_listing::readable(&page, directory).map_err(not_understood)?;
+    Ok(HttpResponse::from_parts(parts, readable.into_bytes().into()))
 }
 
 /// Rewrites the head of a response for `object_store`. Fails if the head shows that the body is not

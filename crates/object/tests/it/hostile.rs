@@ -206,6 +206,20 @@ fn a_broken_listing_is_requested_as_often_as_its_retries_allow_and_says_why() {
     assert_eq!(server.requests(), 3);
 }
 
+/// Both were empty directories.
+#[test]
+fn a_directory_that_a_web_server_does_not_have_is_an_error() {
+    for (answering, why) in [(heads::NO_DIRECTORY, "no such directory"), (heads::OTHER, "below")] {
+        let server = HostileServer::start(answering);
+        server.turn_hostile();
+        let url = server.endpoint() + "/directory/";
+        let error = Stores::new(options(MINUTE)).list(&url, false).unwrap_err().to_string();
+        assert_is_clear("a directory", &url, &error);
+        assert!(error.contains(why), "{error}");
+        assert_eq!(server.requests(), 1);
+    }
+}
+
 /// The error at the deadline said that there was no answer, and to check the endpoint.
 #[test]
 fn a_body_that_breaks_until_the_deadline_is_an_error_that_says_so() {

@@ -25,6 +25,17 @@ fn right(request: &Request) -> String {
 pub(super) const NOT_MODIFIED: Answering = |_| Answer::empty("304 No");
 pub(super) const PRECONDITION: Answering = |_| Answer::empty("412 No");
 
+pub(super) const NO_DIRECTORY: Answering = |_| Answer::empty("404 No");
+pub(super) const OTHER: Answering = |_| {
+    let properties = "<resourcetype/><getlastmodified>Tue, 24 Nov 2026 10:00:00 GMT\
+                      </getlastmodified><getcontentlength>1</getcontentlength>";
+    let page = format!(
+        "<multistatus><response><href>/b</href><propstat><prop>{properties}</prop>\
+         <status>HTTP/1.1 200 OK</status></propstat></response></multistatus>"
+    );
+    let head = format!("HTTP/1.1 207 OK\r\nContent-Length: {}\r\n\r\n", page.len());
+    Answer::start(head + &page, End::Kept)
+};
 pub(super) const REFUSED: Answering = |_| Answer::empty("499 No");
 pub(super) const SHIFTED: Answering = |it| stated(it, &shifted(it), "\"1\"");
 pub(super) const OVERLONG: Answering = |it| {
