@@ -118,7 +118,7 @@ fn where_adaptive_loses_is_said_if_there_is_a_rival() {
     };
     // Adaptive reads ahead of clients that leave; the policy none does not.
     let lines = said(&["--policy", "none", "adaptive"]);
-    let bytes = lines.iter().find(|line| line.contains("bytes a byte wanted"));
+    let bytes = lines.iter().find(|line| line.contains("bytes per byte wanted"));
     assert!(bytes.is_some_and(|line| line.starts_with("  heads: ") && line.contains("none 1.000")));
     assert_eq!(said(&["--policy", "none", "linux-6"]), [""; 0]);
     assert_eq!(said(&["--policy", "ablation"]), [""; 0]);
@@ -302,8 +302,8 @@ fn the_losses_on_the_page_are_figures_of_its_tables() {
         let column = match what {
             "MB/s" => 3,
             "requests" => 4,
-            "s of the device" => 7,
-            "bytes a byte wanted" => 8,
+            "s of device time" => 7,
+            "bytes per byte wanted" => 8,
             "unread pages evicted" => 10,
             "s waited" => 11,
             _ => continue,

@@ -45,7 +45,7 @@ fn a_simulated_run_has_a_page() {
 fn rivals_have_a_page() {
     let (_keep, folder) = folder();
     let rivals = ["sim", "rivals", "strided", "heads", "--policy", "none", "adaptive"];
-    let parts = ["Throughput", "Waits", "adaptive loses", "x MIN", "400 clients that each take"];
+    let parts = ["Throughput", "Waits", "adaptive loses", "x MIN", "400 clients that each read"];
     page_of(&rivals, &folder.join("rivals.html"), &parts, "rivals_have_a_page");
 }
 

@@ -17,8 +17,8 @@ pub(crate) struct SeriesArgs {
     /// waits, those that did; waited_s of reads through the cache; requests and device_bytes sent
     /// to devices; and at its end cached_bytes, the memory of pages cached or in flight, and
     /// in_flight_bytes, of requests at the devices. Intervals of 1 ms are doubled as often as
-    /// needed to stay below 4096 per run and 1048576 per command. FILE must be absent, empty, or
-    /// an earlier series.
+    /// needed to stay below 4096 per run and 1048576 per command. FILE must be absent, empty, or an
+    /// earlier series.
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
 }

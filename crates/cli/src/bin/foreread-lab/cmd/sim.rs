@@ -5,6 +5,7 @@
 //! The keys of a scenario: docs/lab/simulator.md.
 
 mod args;
+mod charts;
 mod comparison;
 mod grid;
 mod html;

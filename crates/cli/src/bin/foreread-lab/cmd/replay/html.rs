@@ -35,7 +35,7 @@ pub(super) fn page(
     let first = rows.first().map_or("", |row| row.setup.trace.as_str());
     let of_first: Vec<ReplayRow> =
         rows.iter().filter(|row| row.setup.trace == first).cloned().collect();
-    let headline = sentence(&of_first).unwrap_or_else(|| "What each policy waits for.".to_owned());
+    let headline = sentence(&of_first).unwrap_or_else(|| "Waits with each policy.".to_owned());
     let others = sections.len().saturating_sub(1);
     let title = match others {
         0 => format!("foreread-lab replay: {first}"),
@@ -130,12 +130,17 @@ fn waits(rows: &[ReplayRow]) -> BarChart {
         name: format!("with {}", memory_words(memory)),
         bars: rows.iter().filter(|row| row.setup.memory == memory).map(bar).collect(),
     };
+    waits_chart(memories(rows).into_iter().map(group).collect())
+}
+
+/// Returns the chart of total waits.
+pub(super) fn waits_chart(groups: Vec<BarGroup>) -> BarChart {
     BarChart {
-        title: "What readers wait".to_owned(),
+        title: "Total wait of the readers".to_owned(),
         words: "The sum of all waits. Shorter is better.".to_owned(),
         value_name: "waited".to_owned(),
         unit: AxisUnit::Seconds,
-        groups: memories(rows).into_iter().map(group).collect(),
+        groups,
     }
 }
 
