@@ -1,14 +1,14 @@
-//! Read-ahead for a program that has a page cache of its own: a buffer pool, a block cache.
+//! Read-ahead for a program with its own page cache, such as a buffer pool or a block cache.
 //!
 //!     cargo run -p foreread-core --example own_cache
 //!
-//! The program keeps its pool, its threads and its I/O. It tells foreread which pages are resident
-//! (`Residency`), lets a `ReadWalk` take it through each read, and is told what to fetch
-//! (`PageSet`). What is remembered is a `Streams` for each file, and for each scan a `StreamState`
-//! and where its last read ended.
+//! The program keeps its pool, threads and I/O. It implements `Residency`, which reports resident
+//! pages, and `PageSet`, which starts fetches; a `ReadWalk` guides each read and decides what to
+//! fetch. The program keeps a `Streams` for each file, and for each scan a `StreamState` and the
+//! end of its last read.
 //!
-//! Pages are 4 KiB here. A pool of 16 KiB pages answers for four at a time: its page 7 is resident
-//! as pages 28 to 31, and a fetch of 30..34 fetches its pages 7 and 8.
+//! Pages are 4 KiB here. In a pool of 16 KiB pages, pool page 7 is pages 28 to 31, and a fetch of
+//! 30..34 reads pool pages 7 and 8.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -17,10 +17,10 @@ use foreread_core::prefetch::walk::{PageSet, PolicyMemory, ReadWalk};
 use foreread_core::prefetch::{
     Advice, Policy, Residency, Rules, StreamState, Streams, WindowLimits,
 };
-use foreread_core::units::{ByteCount, PageIndex, Pages};
+use foreread_core::units::{PageIndex, Pages};
 
-/// Stands for your pool: which pages of one file it holds, and which of them carry a marker (a bit
-/// in your page descriptor).
+/// Stands for your pool: the resident pages of one file, and the pages with a marker (a bit in your
+/// page descriptor).
 #[derive(Default)]
 struct Pool {
     resident: BTreeSet<PageIndex>,
@@ -29,7 +29,7 @@ struct Pool {
 }
 
 impl Residency for Pool {
-    /// A pool with a bitmap answers this a word at a time.
+    /// A pool with a bitmap can test a word at a time.
     fn history(&self, page: PageIndex, limit: Pages) -> Pages {
         let before = |distance: u64| page.0.checked_sub(distance).map(PageIndex);
         let is_resident =
@@ -52,8 +52,8 @@ impl PageSet for Pool {
         self.marked.remove(&page)
     }
 
-    /// Here you start your I/O and return. Pages in flight count as resident; a reader of one waits
-    /// for it. Your pool may evict others to make room, and may fetch fewer than asked.
+    /// Starts your I/O and returns. Pages in flight count as resident: their readers wait. Your
+    /// pool may evict other pages, and may fetch fewer pages than requested.
     fn fetch(&mut self, pages: Range<PageIndex>, marker: Option<PageIndex>) -> Pages {
         let mut fetched = Pages(0);
         for page in (pages.start.0..pages.end.0).map(PageIndex) {
@@ -68,7 +68,7 @@ impl PageSet for Pool {
         fetched
     }
 
-    /// Here you pin the page and hand it to the scan.
+    /// Pins the page and passes it to the scan.
     fn consume(&mut self, page: PageIndex) {
         assert!(self.resident.contains(&page));
     }
@@ -78,7 +78,6 @@ impl PageSet for Pool {
 #[derive(Clone, Copy, Default)]
 struct Scan {
     state: StreamState,
-    prev_pos: Option<ByteCount>,
 }
 
 impl Scan {
@@ -86,20 +85,18 @@ impl Scan {
         let reader = ReadWalk {
             policy: Policy::Adaptive,
             limits: WindowLimits { max: Pages(32), io_pages: Pages(256) },
-            prev_pos: self.prev_pos,
             end: PageIndex(4000),
             advice: Advice::Normal,
             rules: Rules::default(),
         };
         let memory = PolicyMemory { stream: &mut self.state, file: streams };
         reader.read(memory, pool, first, count, |decided| println!("  {decided}"));
-        self.prev_pos = Some((first + count).offset());
+        self.state.prev_pos = Some((first + count).offset());
     }
 }
 
 fn main() {
-    // Two scans of one table in turns, 8 KiB at a time: 96 pages, and as many requests without
-    // read-ahead.
+    // Two scans of one table alternate, 8 KiB at a time: 48 reads of 96 pages in all.
     println!("each scan has its own state:");
     let (mut pool, mut streams) = (Pool::default(), Streams::default());
     let mut scans = [Scan::default(); 2];
@@ -109,8 +106,8 @@ fn main() {
     }
     println!("{} requests for {} pages\n", pool.requests, pool.resident.len());
 
-    // The same through one state, as two cursors of one connection look from below: what counts is
-    // where they read, and the file remembers that.
+    // The same scans share one state, as two cursors of one connection do. The policy still tells
+    // them apart by their positions, which `Streams` remembers for the file.
     println!("both share one:");
     let (mut pool, mut streams) = (Pool::default(), Streams::default());
     let mut shared = Scan::default();

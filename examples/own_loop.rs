@@ -1,11 +1,11 @@
-//! The whole path, cache and scheduler included, for a program that has an event loop of its own.
+//! The whole read path, cache and scheduler included, for a program with its own event loop.
 //!
 //!     cargo run -p foreread-core --example own_loop [FILE]
 //!
-//! `IoPath` never waits and never reads: it says what to read (`poll_dispatch`), is told what
-//! became of it (`complete`), and says which reads can go on (`poll_ready`). This loop starts all
-//! requests at once and lets two threads do the reads with plain `pread`, in whatever order they
-//! end; yours uses io_uring, SPDK, a network, or virtual time.
+//! `IoPath` never waits and does no I/O. It returns requests (`poll_dispatch`), takes their results
+//! (`complete`) and returns the reads that are ready (`poll_ready`). This loop starts all requests
+//! at once; two threads execute them with plain `pread`, and they may complete in any order. Yours
+//! may use io_uring, SPDK, a network or virtual time.
 
 #![expect(clippy::disallowed_methods, reason = "the program tells the core the time")]
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory, and 584 years")]
@@ -26,10 +26,10 @@ use foreread_core::units::{ByteCount, Nanos, Pages};
 
 const PAGE: usize = 4096;
 
-/// A read that has ended: which, and its bytes or the error number.
+/// A completed request: its tag, and its bytes or the error number.
 type Done = (Tag, Result<Vec<u8>, i32>);
 
-/// What the loop owns: the core, the memory that its frames name, and the way to the device.
+/// The core, the memory of its frames, and the channels to and from the device.
 struct Loop {
     core: IoPath,
     frames: Vec<u8>,
@@ -83,10 +83,10 @@ fn main() -> io::Result<()> {
 }
 
 impl Loop {
-    /// Starts all requests, of all readers, then takes completions, until a read is ready.
+    /// Starts the requests of all readers and takes completions until a read is ready.
     ///
-    /// Starting everything each time around is what makes read-ahead: the next window is on its way
-    /// while this one is copied.
+    /// Each iteration also starts read-ahead: the next window is in flight while this one is
+    /// copied.
     fn wait_for_one(&mut self) -> ReadReady {
         loop {
             while let Some(io) = self.core.poll_dispatch(self.now()) {
@@ -131,7 +131,7 @@ impl Loop {
     }
 }
 
-/// Two threads that read what they are sent, each as fast as it can.
+/// Starts two threads that execute requests.
 fn start_device(file: File) -> (Sender<DeviceIo>, Receiver<Done>) {
     let (to_device, requests) = channel::<DeviceIo>();
     let (done, from_device) = channel();
@@ -150,7 +150,7 @@ fn start_device(file: File) -> (Sender<DeviceIo>, Receiver<Done>) {
     (to_device, from_device)
 }
 
-/// As much as there is of what was asked: the end of the file may come first.
+/// Reads the bytes of a request; fewer at the end of the file.
 fn read(file: &File, io: &DeviceIo) -> Result<Vec<u8>, i32> {
     let mut bytes = vec![0; io.len.0 as usize];
     let mut got = 0;

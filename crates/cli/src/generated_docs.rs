@@ -3,16 +3,89 @@
 //! Only files that foreread wrote are replaced.
 
 use std::fs;
-use std::path::Path;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
 
-use clap::Command;
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 use foreread_files::ResultFile;
 
+use crate::args::help::CODES_AND_UNITS;
 use crate::output::{Failure, Printer};
 
+/// Parser of a program whose documents are generated.
+pub trait DocumentedProgram: CommandFactory {
+    /// Name of the program.
+    const NAME: &'static str;
+    /// Verb that the examples name.
+    const VERB: &'static str;
+}
+
+/// Write the manual pages into a directory
+#[derive(Debug, Args)]
+#[command(long_about = about_pages::<P>(), after_long_help = page_examples::<P>())]
+pub struct ManArgs<P: DocumentedProgram> {
+    /// Existing directory for the pages
+    directory: PathBuf,
+
+    #[arg(skip)]
+    program: PhantomData<P>,
+}
+
+/// Print a completion script for a shell
+#[derive(Debug, Args)]
+#[command(after_long_help = completion_examples::<P>())]
+pub struct CompletionsArgs<P: DocumentedProgram> {
+    /// Shell to print the script for
+    shell: Shell,
+
+    #[arg(skip)]
+    program: PhantomData<P>,
+}
+
+impl<P: DocumentedProgram> ManArgs<P> {
+    /// Writes the pages.
+    pub fn run(&self, out: &mut Printer) -> Result<(), Failure> {
+        write_pages(&self.directory, P::command(), out)
+    }
+}
+
+impl<P: DocumentedProgram> CompletionsArgs<P> {
+    /// Prints the script.
+    pub fn run(&self, out: &mut Printer) -> Result<(), Failure> {
+        print_completions(self.shell, P::command(), out)
+    }
+}
+
+fn about_pages<P: DocumentedProgram>() -> String {
+    let (name, verb) = (P::NAME, P::VERB);
+    format!(
+        "Write the manual pages into a directory\n\nWrites one page for {name} and one for each \
+         verb, in section 1: {name}.1, {name}-{verb}.1. Their text is that of `--help`. Earlier \
+         pages are replaced; any other file of the same name is refused."
+    )
+}
+
+fn page_examples<P: DocumentedProgram>() -> String {
+    let (name, verb) = (P::NAME, P::VERB);
+    let man = "~/.local/share/man/man1";
+    format!(
+        "Examples:\n  mkdir -p {man} && {name} man {man}\n  man {name}-{verb}\n\n{CODES_AND_UNITS}"
+    )
+}
+
+fn completion_examples<P: DocumentedProgram>() -> String {
+    let name = P::NAME;
+    let bash = "~/.local/share/bash-completion/completions";
+    let fish = "~/.config/fish/completions";
+    format!(
+        "Examples:\n  {name} completions bash > {bash}/{name}\n  {name} completions fish > \
+         {fish}/{name}.fish\n\n{CODES_AND_UNITS}"
+    )
+}
+
 /// Writes a page for the program and for each of its verbs into an existing directory.
-pub fn write_pages(directory: &Path, mut root: Command, out: &mut Printer) -> Result<(), Failure> {
+fn write_pages(directory: &Path, mut root: Command, out: &mut Printer) -> Result<(), Failure> {
     let is_directory = fs::metadata(directory).is_ok_and(|it| it.is_dir());
     if !is_directory {
         let path = directory.display();
@@ -50,11 +123,7 @@ fn is_page(head: &[u8]) -> bool {
 }
 
 /// Prints the completion script of the program for a shell.
-pub fn print_completions(
-    shell: Shell,
-    mut root: Command,
-    out: &mut Printer,
-) -> Result<(), Failure> {
+fn print_completions(shell: Shell, mut root: Command, out: &mut Printer) -> Result<(), Failure> {
     let mut script = Vec::new();
     let name = root.get_name().to_owned();
     clap_complete::generate(shell, &mut root, name, &mut script);

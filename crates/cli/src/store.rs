@@ -109,7 +109,7 @@ pub fn device_name_of(_: &str) -> Result<String, Failure> {
     match StoreAccess::default().client()? {}
 }
 
-/// There is none.
+/// Uninhabited: this build has no stores.
 #[cfg(not(feature = "objects"))]
 #[derive(Clone, Debug)]
 pub enum StoreClient {}
@@ -135,10 +135,10 @@ impl StoreClient {
     }
 }
 
-/// As many requests as the engine sends to one device.
+/// Largest number of connections: the engine's in-flight limit for one device.
 const CONNECTIONS_MAX: u32 = 64;
 
-/// As long as a client of a store waits by default.
+/// Default time limit of a request to a store.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ pub fn or_dash(value: Option<impl Display>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
 
 /// ECMA-48: bold, and everything back to normal.

@@ -121,7 +121,7 @@ impl PageCache {
         }
     }
 
-    /// Metadata bytes for each frame, in the worst case of one page in each leaf.
+    /// Returns the metadata bytes for each frame, in the worst case of one page in each leaf.
     #[must_use]
     pub const fn metadata_bytes_per_frame() -> u64 {
         TableWriter::BYTES_PER_FRAME + Frames::BYTES_PER_FRAME + Shadows::BYTES_PER_FRAME
@@ -255,7 +255,7 @@ impl PageCache {
         self.flag_log.ends_orphan(frame)
     }
 
-    /// The log of reader flags and evictions.
+    /// Returns the log of reader flags and evictions.
     #[inline]
     pub(crate) fn flag_log(&mut self) -> &mut FlagLog {
         &mut self.flag_log

@@ -1,7 +1,7 @@
 //! Types that an `IoPath` and its driver exchange: settings, device I/O, ready reads, steps of
 //! writes.
 
-use crate::ids::{DeviceId, DirectId, ReadId, Tag, WriteId};
+use crate::ids::{DeviceId, DirectId, FileId, ReadId, Tag, WriteId};
 use crate::prefetch::{Policy, Rules};
 use crate::sched::Op;
 use crate::table::Frame;
@@ -77,15 +77,26 @@ impl Fault {
     pub const OF_ALL: Self = Self::Io(116);
 }
 
+/// Bytes of a file that a write replaces.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct WriteRange {
+    /// File to write to.
+    pub file: FileId,
+    /// Position of the first byte.
+    pub pos: ByteCount,
+    /// Number of bytes.
+    pub len: ByteCount,
+}
+
 /// Point at which a write is complete.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum WriteMode {
-    /// When it is in the cache; the device gets it later.
+    /// Acknowledged once in the cache; written to the device later.
     #[default]
     WriteBack,
-    /// When the device has it, perhaps in a volatile write cache.
+    /// Acknowledged once the device has it, perhaps in a volatile write cache.
     WriteThrough,
-    /// When it is durable on the device.
+    /// Acknowledged once it is durable on the device.
     Fua,
 }
 
@@ -119,9 +130,9 @@ pub enum WriteStep {
 /// A step of a write.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WriteReady {
-    /// Its write.
+    /// The write that this step belongs to.
     pub id: WriteId,
-    /// The step.
+    /// Step for the driver to perform.
     pub step: WriteStep,
 }
 
@@ -160,7 +171,7 @@ pub struct WriteFill {
 /// A completed direct request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DirectDone {
-    /// Its handle.
+    /// Handle that `direct` returned.
     pub id: DirectId,
     /// Error, if any.
     pub fault: Option<Fault>,

@@ -67,7 +67,7 @@ pub enum OpenError {
     TooMany,
     /// The extent maps of open files have reached their memory limit.
     ExtentMaps {
-        /// The limit.
+        /// Largest allowed map.
         limit: ByteCount,
     },
 }
@@ -77,7 +77,7 @@ pub enum OpenError {
 pub(crate) enum FileLocation {
     /// Contiguous from this sector on.
     Contiguous(Sector),
-    /// In extents.
+    /// Mapped by a list of extents.
     Extents(Arc<ExtentMap>),
 }
 
@@ -88,7 +88,7 @@ pub(crate) enum PagePlace {
     At(Sector),
     /// A hole, which reads as zeros.
     Hole,
-    /// In several places, or partly a hole.
+    /// Several extents, or partly a hole.
     Parts,
 }
 

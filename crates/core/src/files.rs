@@ -107,7 +107,7 @@ impl Files {
         self.files.get(file).expect("a file outlives its reads and writes")
     }
 
-    /// Mutable [`Self::used`].
+    /// Like [`Self::used`], but mutable.
     pub(crate) fn used_mut(&mut self, file: FileId) -> &mut OpenFile {
         self.files.get_mut(file).expect("a file outlives its reads and writes")
     }

@@ -100,8 +100,8 @@ use crate::call_log::CallLog;
 pub use crate::device_queue::DeviceState;
 pub use crate::device_queue::payload::{PageFill, PagePart};
 pub use crate::driver_io::{
-    Config, DeviceIo, DirectDone, Fault, LenChange, ReadReady, WriteFill, WriteMode, WriteReady,
-    WriteStep,
+    Config, DeviceIo, DirectDone, Fault, LenChange, ReadReady, WriteFill, WriteMode, WriteRange,
+    WriteReady, WriteStep,
 };
 pub use crate::extent_map::{ExtentMap, FileExtent, InvalidExtents, OpenError};
 use crate::ids::Waiter;

@@ -21,7 +21,7 @@ use alloc::boxed::Box;
 
 pub use crate::cache::FlagSeen;
 pub use crate::call_log::steps::{LogStep, Mismatch, PathCall, PathOutput};
-use crate::driver_io::Config;
+use crate::driver_io::{Config, WriteRange};
 use crate::path::IoPath;
 
 /// Replays a log on a new path and compares all outputs.
@@ -94,8 +94,8 @@ fn apply(path: &mut IoPath, input: PathCall) {
             _ = path.write(now, file, pos, len, mode, submitter);
         }
         PathCall::BeginAppend { now, file, change } => _ = path.begin_append(now, file, change),
-        PathCall::WriteAppended { now, append, what, mode, submitter } => {
-            _ = path.write_appended(now, append, what, mode, submitter);
+        PathCall::WriteAppended { now, append, range, mode, submitter } => {
+            _ = path.write_appended(now, append, range, mode, submitter);
         }
         PathCall::EndAppend { now, file, append } => _ = path.end_append(now, file, append),
         PathCall::Filled { now, id } => path.filled(now, id),
@@ -128,7 +128,7 @@ fn could(path: &IoPath, input: &PathCall) -> bool {
         | PathCall::Stream { file }
         | PathCall::ReadPlanned { file, .. } => path.is_open(*file),
         PathCall::Write { file, .. }
-        | PathCall::WriteAppended { what: (file, ..), .. }
+        | PathCall::WriteAppended { range: WriteRange { file, .. }, .. }
         | PathCall::ChangeLen { file, .. }
         | PathCall::BeginAppend { file, .. }
         | PathCall::WriteZeroes { file, .. }

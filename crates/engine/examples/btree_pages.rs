@@ -1,8 +1,9 @@
-//! A B+tree in a file whose page cache is the engine: a node is a pinned page, and not a copy.
+//! A B+tree in a file, with the engine as its page cache: a node is a pinned page, without a copy.
 //!
-//! In:    `cargo run --example btree_pages > tree` makes a tree; `btree_pages tree 17 23` asks it.
-//! Out:   values; scans, which may go on in another thread.
-//! Never: a page cache, or a list of pages in use, of its own. A panic over a damaged file.
+//! In:    `cargo run --example btree_pages > tree` writes a tree; `btree_pages tree 17 23` looks up
+//!        two keys.
+//! Out:   values, and scans, which may move to another thread.
+//! Never: a second page cache; a panic on a damaged file.
 
 use std::io::{self, Write as _};
 
@@ -12,14 +13,15 @@ const PAGE: usize = 4096;
 const HEAD: usize = 16;
 /// Entries of a node: a key, and its value or child.
 const FANOUT: usize = (PAGE - HEAD) / 16;
-/// More than any tree of 2^64 keys needs: only a damaged file is deeper.
+/// Depth limit, above that of a tree of 2^64 keys: a deeper file is damaged.
 const DEPTH_MAX: usize = 10;
 
-/// A tree of `u64` keys and values. Any number of threads may use it.
+/// A tree of `u64` keys and values, for any number of threads.
 #[derive(Clone, Debug)]
 pub struct Tree(File);
 
-/// The entries from one key on, in order. The scan owns its page: it borrows nothing.
+/// Iterator over the entries from one key on, in order. It owns its pinned page and borrows
+/// nothing.
 #[derive(Debug)]
 pub struct Scan {
     file: File,
@@ -32,18 +34,18 @@ pub struct Scan {
 #[derive(Debug)]
 enum Node {
     Pinned(PageRef),
-    /// As many pages are pinned as may be: this reader does with a copy.
+    /// Copy of a page, used when the pin limit is reached.
     Copied(Vec<u8>),
 }
 
 impl Tree {
-    /// The root is the last page of the file.
+    /// Opens the tree of a file. The root is the last page.
     #[must_use]
     pub fn new(file: File) -> Self {
         Self(file)
     }
 
-    /// Looks a key up. Of each level one page is pinned, for as long as it is looked at.
+    /// Returns the value of a key. Pins one page at a time, from the root to the leaf.
     pub fn get(&self, key: u64) -> io::Result<Option<u64>> {
         let (leaf, _) = self.leaf_of(key)?;
         Ok(leaf.place_of(key).map(|at| leaf.entry(at).1))
@@ -56,7 +58,8 @@ impl Tree {
         Ok(Scan { file: self.0.clone(), leaf: Some(leaf), at, last: None })
     }
 
-    /// Gives a key another value, if it is there. A scan that stands on the page keeps the old one.
+    /// Replaces the value of a key and returns whether the key exists. A scan that has pinned the
+    /// page still returns the old value.
     pub fn update(&self, key: u64, value: u64) -> io::Result<bool> {
         let (leaf, page) = self.leaf_of(key)?;
         let Some(at) = leaf.place_of(key) else { return Ok(false) };
@@ -93,7 +96,7 @@ impl Iterator for Scan {
                 (self.at, self.last) = (self.at + 1, Some(key));
                 return Some(Ok((key, value)));
             }
-            // Page 0 is the first leaf, and so none's next.
+            // Page 0 is the first leaf, so no leaf has it as its next: 0 marks the end.
             let next = leaf.next();
             self.leaf = None;
             if next == 0 {
@@ -153,7 +156,7 @@ impl Node {
         u64::from_le_bytes(bytes.expect("eight bytes are as many"))
     }
 
-    /// The first entry of which that is true, or the count.
+    /// Returns the index of the first entry for which `is_there` is true, or the count.
     fn first(&self, is_there: impl Fn(u64) -> bool) -> usize {
         let (mut low, mut high) = (0, self.count());
         while low < high {
@@ -173,7 +176,7 @@ fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "this is no tree, or it is damaged: build it again")
 }
 
-/// The pages of a tree of these entries, in ascending order of their keys: the leaves from page 0
+/// Returns the pages of a tree of these entries, which are sorted by key: the leaves from page 0
 /// on, then each level above, the root last.
 #[must_use]
 pub fn build(entries: &[(u64, u64)]) -> Vec<u8> {

@@ -1,9 +1,9 @@
-//! Copies a file by callbacks, in a program that owns its loop: one thread, eight requests at a
-//! time.
+//! Copies a file by callbacks, in a program with an event loop: one thread, eight requests in
+//! flight.
 //!
 //! In:    `cargo run -p foreread --example callbacks -- FROM TO`.
-//! Out:   the copy, durable.
-//! Never: a thread that waits anywhere but in the loop; a future.
+//! Out:   a durable copy.
+//! Never: a wait outside the loop; a future.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -14,7 +14,7 @@ use foreread::{CompletionQueue, Engine, File, OpenOptions};
 const PART: usize = 256 << 10;
 const IN_FLIGHT: usize = 8;
 
-/// A copy on its way. Its callbacks run in one thread, so that it needs no lock.
+/// A copy in progress. Its callbacks run in one thread, so it needs no lock.
 struct Copy {
     from: File,
     to: File,
@@ -23,7 +23,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// Reads the next part, which is written when it has come, and then makes room for another.
+    /// Reads the next part; its callback writes it, and reuses the buffer for another part.
     fn read_next(self: &Rc<Self>, queue: &CompletionQueue, buffer: Vec<u8>) {
         let offset = self.next.get();
         if offset >= self.from.len() || self.error.borrow().is_some() {
@@ -58,7 +58,7 @@ impl Copy {
     }
 }
 
-/// Copies a file; the copy is durable when this returns.
+/// Copies a file and returns its length once the copy is durable.
 pub fn copy(engine: &Engine, from: &Path, to: &Path) -> Result<u64, Box<dyn std::error::Error>> {
     let options = OpenOptions::new().write(true).create(true).truncate(true);
     let (from, to) = (engine.open(from)?, engine.open_with(to, &options)?);
@@ -69,7 +69,7 @@ pub fn copy(engine: &Engine, from: &Path, to: &Path) -> Result<u64, Box<dyn std:
         copy.read_next(&queue, vec![0; PART]);
     }
     while queue.pending() > 0 {
-        // A loop with other things to do calls run_ready, or gives a time.
+        // A loop with other work calls run_ready, or run with a time limit.
         queue.run(None);
     }
     if let Some(error) = copy.error.take() {

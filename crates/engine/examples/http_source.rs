@@ -2,19 +2,19 @@
 //!
 //! In:    `cargo run --example http_source -- 127.0.0.1:8000 /file`.
 //! Out:   the file's first bytes.
-//! Never: TLS, redirects or chunked bodies: the HTTP client of your choice has them.
+//! Never: TLS, redirects or chunked bodies; use your own HTTP client for these.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::{net::TcpStream, ops::Range};
 
 use foreread::{Blocking, Engine, ReadRange, Reply, SourceIdentity};
 
-/// A file on a server, in the version that it had when it was opened.
+/// A file on a server, in the version found when it was opened.
 #[derive(Debug)]
 pub struct HttpFile(String, String, String, u64);
 
 impl HttpFile {
-    /// Asks the server for length and version.
+    /// Gets length and version from the server.
     pub fn open(host: &str, path: &str) -> io::Result<Self> {
         let (head, _) = ask(host, &format!("HEAD {path} HTTP/1.0\r\n"), "200")?;
         let field = |name| head.iter().find_map(|line| line.strip_prefix(name));
@@ -49,7 +49,7 @@ impl ReadRange for HttpFile {
     }
 }
 
-/// Returns the head of the answer, and its body; any status but `wanted` is an error.
+/// Returns head and body of the response; any status except `wanted` is an error.
 fn ask(host: &str, text: &str, wanted: &str) -> io::Result<(Vec<String>, BufReader<TcpStream>)> {
     let mut stream = TcpStream::connect(host)?;
     write!(stream, "{text}Host: {host}\r\n\r\n")?;

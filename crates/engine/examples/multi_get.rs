@@ -1,11 +1,11 @@
-//! MultiGet of an LSM tree: many keys at once from several sorted tables, one call for each.
+//! MultiGet of an LSM tree: looks up many keys in several sorted tables, one call for each table.
 //!
 //!     cargo run --release --example multi_get
 //!     cargo run --release --example multi_get -- measure    # the table of docs/design/ranges.md
 //!
-//! In:    nothing: it writes tables of its own to a temporary directory.
-//! Out:   the values of a batch of keys, and what the device was asked for.
-//! Never: a block that is read twice for one batch, or one after the other.
+//! In:    nothing: it writes its tables to a temporary directory.
+//! Out:   the values of a batch of keys, and the number of requests.
+//! Never: a block that is read twice for one batch; blocks that are read one by one.
 //!
 //! ```text
 //!   keys --> newest table: which blocks? --> read_ranges --> found, or not --> next older table
@@ -23,7 +23,7 @@ const BLOCK: u64 = 4096;
 const ROW: usize = 64;
 const ROWS: u64 = BLOCK / ROW as u64;
 
-/// A sorted run of rows: 64 rows of 64 bytes in each block. The index is in memory.
+/// A sorted run of rows, 64 rows of 64 bytes in each block, with its index in memory.
 #[derive(Debug)]
 pub struct SortedTable {
     file: File,
@@ -31,14 +31,14 @@ pub struct SortedTable {
     index: Vec<u64>,
 }
 
-/// The tables of a tree, the newest first: a key that is in several has its value from the first.
+/// The tables of a tree, newest first. The newest table that contains a key has its value.
 #[derive(Debug)]
 pub struct Tree {
     tables: Vec<SortedTable>,
 }
 
 impl SortedTable {
-    /// Opens a table whose blocks begin with these keys.
+    /// Opens a table. `index` has the first key of each block.
     pub fn open(engine: &Engine, path: &Path, index: Vec<u64>) -> Result<Self, Box<dyn Error>> {
         let file = engine.open(path)?;
         if file.len() != index.len() as u64 * BLOCK {
@@ -47,7 +47,7 @@ impl SortedTable {
         Ok(Self { file, index })
     }
 
-    /// Moves the values of those keys that are here from `wanted` to `found`.
+    /// Looks up the keys in `wanted`, and moves those that it finds to `found`, with their values.
     fn take(
         &self,
         wanted: &mut Vec<u64>,
@@ -59,7 +59,7 @@ impl SortedTable {
         blocks.dedup();
         let ranges: Vec<_> =
             blocks.iter().map(|block| *block as u64 * BLOCK..(*block as u64 + 1) * BLOCK).collect();
-        // One call: the engine merges, splits and orders, and reads what is not cached.
+        // One call: the engine merges, splits and orders the ranges, and reads only uncached pages.
         let bytes = self.file.read_ranges(&ranges)?;
         wanted.retain(|key| {
             let block = block_of(*key).and_then(|block| blocks.binary_search(&block).ok());
@@ -74,13 +74,13 @@ impl SortedTable {
 }
 
 impl Tree {
-    /// Joins tables, the newest first.
+    /// Creates a tree of these tables, newest first.
     #[must_use]
     pub fn new(tables: Vec<SortedTable>) -> Self {
         Self { tables }
     }
 
-    /// Looks up many keys at once; those that are nowhere are left out.
+    /// Looks up many keys at once; the result omits keys that no table contains.
     pub fn multi_get(&self, keys: &[u64]) -> Result<BTreeMap<u64, Vec<u8>>, ReadError> {
         let (mut wanted, mut found) = (keys.to_vec(), BTreeMap::new());
         for table in &self.tables {
@@ -95,7 +95,7 @@ fn value_in(block: &[u8], key: u64) -> Option<&[u8]> {
     rows.find(|row| row[..8] == key.to_be_bytes()).map(|row| &row[8..])
 }
 
-/// Writes a table of every `step`th key from `first` on, with `mark` as the values; returns its
+/// Writes a table of every `step`th key from `first` on, with `mark` as each value, and returns its
 /// index.
 pub fn write_table(
     path: &Path,
@@ -138,7 +138,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Reads the same ranges in three ways from devices that are made slow.
+/// Compares three methods of reading the same ranges, on devices with added latency.
 fn measure() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("table");
@@ -178,7 +178,7 @@ fn measure() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Lets the engine learn what the device costs: lone reads of two sizes, then bursts.
+/// Lets the engine learn the cost of the device, by lone reads of two sizes and then bursts.
 fn learn(file: &File, parallel: u32, random: &mut u64) -> Result<(), ReadError> {
     let mut buffer = vec![0; 256 << 10];
     for n in 0..16 {
@@ -208,7 +208,7 @@ fn ranges(random: &mut u64, are_clustered: bool) -> Vec<std::ops::Range<u64>> {
     ranges
 }
 
-/// Reads them in one way; returns the time, the requests and the pages that it took.
+/// Reads the ranges by one method; returns the time, and the number of requests and pages.
 #[expect(clippy::disallowed_methods, reason = "what is measured here is time")]
 fn round(
     engine: &Engine,
@@ -235,7 +235,7 @@ fn round(
     Ok((time, requests, after.device_pages - before.device_pages))
 }
 
-/// The next of numbers that look random.
+/// Returns the next pseudorandom number.
 fn number(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *state >> 33

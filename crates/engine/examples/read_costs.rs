@@ -1,19 +1,19 @@
-//! One kind of read, so many times: a program to be counted by a profiler. The engine has the
-//! features of its tests, `tracing` among them, which costs a miss some instructions.
+//! Repeats one kind of read, for a profiler. The engine is built with the features of its tests;
+//! one of them, `tracing`, adds some instructions to each miss.
 //!
 //!     cargo build --release -p foreread --example read_costs
 //!     valgrind --tool=callgrind target/release/examples/read_costs FILE miss 4000
 //!
-//! In:    a file, a kind of read, how many, and the memory in MiB (64).
-//! Out:   how many pages the reader's thread and the process touched first. The rest is for the
-//!        profiler: the difference of two runs, of N and of 2N reads, has no start in it.
-//! Never: a clock: what a read takes is for `foreread bench`.
+//! In:    a file, a kind of read, the number of reads, and the memory in MiB (64).
+//! Out:   page faults of the reader's thread and of the process. Profile runs of N and of 2N reads:
+//!        their difference excludes the start.
+//! Never: a clock; `foreread bench` measures time.
 //!
 //! ```text
-//!   hit4k, hit64k   anywhere in the first half of the memory, which is read before
-//!   miss            4 KiB anywhere in the file, which is larger than the memory
-//!   seq64k          64 KiB after 64 KiB, windows that are learnt, into memory that is there
-//!   fresh64k        the same into memory that was never used
+//!   hit4k, hit64k   random offsets in a cached range of half the memory
+//!   miss            4 KiB at random offsets in a file larger than the memory
+//!   seq64k          sequential 64 KiB with learnt windows, into preallocated memory
+//!   fresh64k        the same, into memory that was never touched
 //! ```
 
 use std::env;
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How many pages this thread, or this process, has touched first, or had touched by the kernel.
+/// Returns the number of page faults of this thread (`thread-self`) or process (`self`).
 fn faults(whose: &str) -> Result<u64, Box<dyn Error>> {
     let stat = fs::read_to_string(format!("/proc/{whose}/stat"))?;
     let fields = stat.rsplit_once(") ").ok_or("no name in stat")?.1;
@@ -68,22 +68,22 @@ impl Reads {
     }
 }
 
-/// Reads of a set that was read before.
+/// Reads at random offsets in a cached range.
 fn hits(file: &File, reads: &Reads, block: usize) -> Result<(), Box<dyn Error>> {
     let set = reads.memory / 2;
     in_a_row(file, set)?;
     at_random(file, reads.count, block, set)
 }
 
-/// In places of twice the size of a read and 32 KiB at least, so that none follows another; in each
-/// once, before any is read again.
+/// Reads once in each slot of the set, in a pseudorandom order, then starts over. A slot is at
+/// least 32 KiB and twice the size of a read, so no read continues another one.
 fn at_random(file: &File, count: u64, block: usize, set: u64) -> Result<(), Box<dyn Error>> {
     let place = (2 * block as u64).max(32 << 10);
     let places = set.min(file.len()) / place;
     if places < 2 {
         return Err(format!("the file is too small: give one of {} bytes", 2 * place).into());
     }
-    // A generator that has each number below a power of two once in its period.
+    // The generator yields each number below a power of two once in its period.
     let mask = (1 << places.ilog2()) - 1;
     let mut buffer = vec![0; block];
     let mut at: u64 = 1;

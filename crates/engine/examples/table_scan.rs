@@ -1,10 +1,10 @@
-//! A sorted key-value table: gets at random, scans with hints, one cache for both.
+//! A sorted key-value table: random gets and hinted scans share one cache.
 //!
 //!     cargo run --example table_scan
 //!
-//! In:    nothing: it writes a table of its own to a temporary directory.
-//! Out:   the rows of a scan, and what the device was asked for.
-//! Never: a scan that evicts the blocks that gets use.
+//! In:    nothing: it writes its table to a temporary directory.
+//! Out:   the rows of a scan, and the number of requests.
+//! Never: a scan that evicts the working set of the gets.
 //!
 //! ```text
 //!   | block 0 | block 1 | .. | block n-1 | first key of each block | n |     the file
@@ -23,7 +23,7 @@ const ROW: usize = 64;
 /// A row: a key and its value.
 pub type Row = (u64, [u8; ROW - 8]);
 
-/// A sorted table that is open for reading.
+/// A sorted table, open for reading.
 #[derive(Debug)]
 pub struct Table {
     file: File,
@@ -45,8 +45,8 @@ impl Table {
         let mut index = vec![0; blocks * 8];
         file.read_exact_at(&mut index, (blocks * BLOCK) as u64)?;
         let index = index.chunks_exact(8).map(number).collect();
-        // Gets jump about, and reading ahead of them would only evict other blocks. Whatever reads
-        // by this handle is such a get; a scan has a stream of its own.
+        // Gets are random: read-ahead for them would only evict other blocks. All reads through
+        // this handle are gets; each scan has its own stream.
         file.advise(Advice::Random);
         Ok(Self { file, index })
     }
@@ -59,29 +59,29 @@ impl Table {
         Ok(rows(&bytes).find(|row| row.0 == key))
     }
 
-    /// Goes through the rows of a range of keys, in order.
+    /// Iterates over the rows of a range of keys, in order.
     pub fn scan(&self, keys: Range<u64>) -> Result<Scan<'_>, ReadError> {
         let stream = self.file.stream();
         stream.advise(Advice::Normal); // ends the handle's advice
         stream.advise(Advice::Sequential);
-        stream.advise(Advice::NoReuse); // a scan must not push out what gets use
+        stream.advise(Advice::NoReuse); // a scan must not evict the blocks of gets
         let first = self.block_of(keys.start).unwrap_or(0);
         let last = self.block_of(keys.end.saturating_sub(1)).map_or(first, |last| last + 1);
-        // The index says where the scan ends. A short one is asked for whole, at once; of a long
-        // one the beginning, and read-ahead does the rest.
+        // The index gives the end of the scan. The hint covers a short scan completely, and the
+        // first 64 blocks of a long one; read-ahead fetches the rest.
         let end = last.min(first + 64);
         let bytes = (first * BLOCK) as u64..(end * BLOCK) as u64;
         self.file.will_need(std::iter::once(bytes))?;
         Ok(Scan { table: self, stream, block: first, rows: Vec::new().into_iter(), keys })
     }
 
-    /// The block that has a key, if it is there.
+    /// Returns the only block that can contain a key; None for a key before the first.
     fn block_of(&self, key: u64) -> Option<usize> {
         self.index.partition_point(|first| *first <= key).checked_sub(1)
     }
 }
 
-/// The rows of a range of keys.
+/// Iterator over the rows of a range of keys.
 #[derive(Debug)]
 pub struct Scan<'t> {
     table: &'t Table,
@@ -127,7 +127,7 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(bytes[..8].try_into().expect("a number is 8 bytes"))
 }
 
-/// A table of even keys, each with itself in its value.
+/// Returns a table of the even keys; each value contains its key.
 #[must_use]
 pub fn bytes_of_a_table(blocks: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -142,7 +142,7 @@ pub fn bytes_of_a_table(blocks: u64) -> Vec<u8> {
     bytes
 }
 
-/// Writes a table, looks a row up and scans some.
+/// Writes a table, looks up one row and scans a range.
 pub fn main() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("table");

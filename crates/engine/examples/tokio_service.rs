@@ -1,10 +1,10 @@
-//! A TCP service on tokio that sends ranges of a file: its clients share cache, read-ahead and
-//! bound.
+//! A TCP service on tokio that sends ranges of a file. Its clients share cache, read-ahead and
+//! memory limit.
 //!
-//! In:    `cargo run -p foreread --example tokio_service -- FILE [ADDRESS]`; of a client an offset
-//!        and a length, eight bytes each, little-endian, as often as it likes.
-//! Out:   for each the number of bytes, and the bytes: fewer at the end of the file.
-//! Never: a thread for a client, or a buffer as long as a range.
+//! In:    `cargo run -p foreread --example tokio_service -- FILE [ADDRESS]`; from a client any
+//!        number of requests: offset and length, eight bytes each, little-endian.
+//! Out:   for each request the number of bytes, then the bytes; fewer at the end of the file.
+//! Never: a thread for each client, or a buffer of the size of a range.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ pub async fn serve(listener: TcpListener, file: File) -> io::Result<()> {
 
 async fn serve_client(client: TcpStream, file: &File) -> io::Result<()> {
     let mut client = BufStream::new(client);
-    // One reader of the file, whose windows are its own.
+    // A cursor is a stream: each client gets its own read-ahead windows.
     let mut cursor = file.async_cursor();
     loop {
         let offset = match client.read_u64_le().await {
@@ -47,7 +47,7 @@ async fn serve_client(client: TcpStream, file: &File) -> io::Result<()> {
     }
 }
 
-/// Asks a service for a range.
+/// Requests a range from a service and returns its bytes.
 pub async fn fetch(client: &mut TcpStream, offset: u64, len: u64) -> io::Result<Vec<u8>> {
     client.write_u64_le(offset).await?;
     client.write_u64_le(len).await?;

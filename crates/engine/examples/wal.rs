@@ -1,17 +1,18 @@
-//! A write-ahead log: records are appended by many threads, and one flush commits those of all.
+//! A write-ahead log with group commit: many threads append records, and one flush commits them
+//! all.
 //!
 //!     cargo run --example wal
 //!
 //! In:    records of bytes.
-//! Out:   a log from which each committed record is read again, in order, after a crash.
-//! Never: a record that is acknowledged before it is durable. A record that is torn, read as whole.
+//! Out:   a log; after a crash, each committed record can be read again, in order.
+//! Never: a record that is acknowledged before it is durable; a torn record that is read as valid.
 //!
 //! ```text
 //!   record    | length: 4 bytes | checksum: 8 bytes | payload |
 //!
 //!   thread 1  append  flush ..............  done
-//!   thread 2      append  wait ...........  flush .......... done    its append was too late for
-//!   thread 3          append  wait .......  wait ........... done    the first flush; one flush
+//!   thread 2      append  wait ...........  flush .......... done    its append missed the first
+//!   thread 3          append  wait .......  wait ........... done    flush; one flush commits both
 //! ```
 
 use std::error::Error;
@@ -25,7 +26,7 @@ const HEADER: usize = 12;
 /// The payloads of a log, in order.
 pub type Records = Vec<Vec<u8>>;
 
-/// A log that is open for appending.
+/// A log, open for appending.
 #[derive(Debug)]
 pub struct Log {
     file: File,
@@ -35,21 +36,20 @@ pub struct Log {
 
 #[derive(Debug, Default)]
 struct Flushes {
-    /// How many flushes have begun.
+    /// Number of the latest flush that has begun.
     begun: u64,
-    /// The last one that has succeeded.
+    /// Number of the latest flush that has succeeded.
     succeeded: u64,
     is_one_on_its_way: bool,
 }
 
 impl Log {
-    /// Opens a log, or makes an empty one, and returns its records. What a crash left of a record
-    /// at the end is cut off.
+    /// Opens or creates a log and returns its records. Cuts off a torn record at the end.
     pub fn open(engine: &Engine, path: &Path) -> Result<(Self, Records), Box<dyn Error>> {
         let is_new = !path.exists();
         let file = engine.open_with(path, &OpenOptions::new().write(true).create(true))?;
         if is_new && let Some(directory) = path.parent() {
-            std::fs::File::open(directory)?.sync_all()?; // the name, too, is to survive
+            std::fs::File::open(directory)?.sync_all()?; // makes the name durable, too
         }
         let stream = file.stream();
         stream.advise(Advice::Sequential);
@@ -75,7 +75,7 @@ impl Log {
         Ok((Self { file, flushes, has_ended }, records))
     }
 
-    /// Appends a record, and returns when it is durable.
+    /// Appends a record and returns once it is durable.
     ///
     /// # Panics
     ///
@@ -86,9 +86,9 @@ impl Log {
         record.extend(len.to_le_bytes());
         record.extend(checksum(payload).to_le_bytes());
         record.extend(payload);
-        self.file.append(&record)?; // in one piece, whatever other threads append
+        self.file.append(&record)?; // contiguous, even if other threads append
 
-        // A flush makes durable what was written before it began: the next one to begin is enough.
+        // A flush covers writes that ended before it began, so the next flush to begin suffices.
         let mut flushes = self.lock();
         let wanted = flushes.begun + 1;
         while flushes.succeeded < wanted {
@@ -115,13 +115,13 @@ impl Log {
     }
 }
 
-/// FNV-1a: a few lines. A log of yours has a CRC.
+/// FNV-1a, because it is short; use a CRC in a real log.
 fn checksum(bytes: &[u8]) -> u64 {
     let seed = 0xcbf2_9ce4_8422_2325;
     bytes.iter().fold(seed, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Commits records from four threads, and reads them again.
+/// Commits records from four threads, then reads them again.
 pub fn main() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("log");

@@ -257,7 +257,7 @@ impl Driver {
                 let is_new = self.writing.insert(bits);
                 assert!(is_new, "a tag in flight is not given again");
                 let frames = self.path.io_frames(tag);
-                self.ring.write(bits, backend, (offset.0, len.0), fua, frames);
+                self.ring.write(bits, backend, offset.0..(offset + len).0, fua, frames);
             }
         }
     }

@@ -77,7 +77,7 @@ impl Engine {
         options: &OpenOptions,
     ) -> Result<File, OpenError> {
         let path = path.as_ref();
-        File::open(&self.state, &self.files, (path, path), options)
+        File::open(&self.state, &self.files, path, path, options)
     }
 
     /// Opens a file for reading and writing. As [`std::fs::File::create`], creates it if it does

@@ -49,14 +49,15 @@ impl File {
     pub(crate) fn open(
         engine: &Arc<EngineState>,
         files: &Arc<OpenFiles>,
-        (path, name): (&Path, &Path),
+        path: &Path,
+        name: &Path,
         options: &OpenOptions,
     ) -> Result<Self, OpenError> {
         let forked = |ForkedError| OpenErrorKind::Forked.of(path.to_path_buf());
         engine.check_process().map_err(forked)?;
         let options = options.resolve(path)?;
         let created = Created::make(path, &options)?;
-        let opened = Self::open_made(engine, files, (path, &created), &options);
+        let opened = Self::open_made(engine, files, &created, &options);
         let opened = match opened {
             Ok(opened) => opened,
             Err(error) => {
@@ -77,9 +78,10 @@ impl File {
     fn open_made(
         engine: &Arc<EngineState>,
         files: &Arc<OpenFiles>,
-        (path, created): (&Path, &Created<'_>),
+        created: &Created<'_>,
         options: &OpenOptions,
     ) -> Result<Arc<FileState>, OpenError> {
+        let path = created.path();
         // Open it again even if it is already open: the system has to check the permissions.
         let backend = Backend::open(path, options, &engine.claims)?;
         created.check(backend.identity)?;

@@ -101,7 +101,7 @@ impl From<path::OpenError> for NotOpened {
 }
 
 impl FileState {
-    /// Opens a file as a device of its own.
+    /// Opens a file, and registers it with the core as a separate device.
     pub(crate) fn open(
         engine: &Arc<EngineState>,
         backend: Backend,
@@ -132,7 +132,7 @@ impl FileState {
             driver.path.restore_device(device, learnt);
         }
         drop(driver);
-        let mut file = Self::new(Arc::clone(engine), backend, (device, id), len);
+        let mut file = Self::new(Arc::clone(engine), backend, device, id, len);
         #[cfg(feature = "remember")]
         {
             file.record_name = record;
@@ -151,7 +151,7 @@ impl FileState {
         let Self { engine, backend, device: of, .. } = &**device;
         let (engine, backend, of) = (Arc::clone(engine), Arc::clone(backend), *of);
         let id = engine.drive()?.open_extents(of, len, Arc::clone(map))?;
-        let mut file = Self::new(engine, backend, (of, id), len);
+        let mut file = Self::new(engine, backend, of, id, len);
         file.mapping = Some(ExtentMapping { device: Arc::clone(device), map: Arc::clone(map) });
         Ok(Arc::new(file))
     }
@@ -160,7 +160,8 @@ impl FileState {
     fn new(
         engine: Arc<EngineState>,
         backend: Arc<Backend>,
-        (device, id): (DeviceId, FileId),
+        device: DeviceId,
+        id: FileId,
         len: ByteCount,
     ) -> Self {
         Self {

@@ -21,7 +21,7 @@ impl File {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let file = foreread::Engine::builder().build()?.create("/var/lib/db/table")?;
 /// if file.sync_data().is_err() && file.lost_writes().is_pending()? {
-///     // What has to be kept is written again from the program's own copy.
+///     // Rewrite the data worth keeping from a copy that the program still has.
 ///     file.write_all_at(b"again", 0)?;
 ///     file.lost_writes().accept()?;
 ///     file.sync_data()?;

@@ -40,7 +40,7 @@ impl Engine {
         let link = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let name = std::fs::read_link(&link).unwrap_or_else(|_| link.clone());
         check_mode(&file, &name, options)?;
-        let opened = File::open(&self.state, &self.files, (&link, &name), options);
+        let opened = File::open(&self.state, &self.files, &link, &name, options);
         opened.map_err(|error| error.kind.of(name))
     }
 }

@@ -15,7 +15,7 @@ use crate::page_range::PageRange;
 use crate::page_ref::PageRef;
 use crate::pins::PinnedFrame;
 use crate::pool::PAGE;
-use crate::reader::{Markers, StreamReader, in_page};
+use crate::reader::{Markers, ReadProgress, StreamReader, in_page};
 use crate::stream::ReadStream;
 
 /// Bytes of a file in the cache's own memory, pinned for one stream. Returned by
@@ -89,10 +89,6 @@ impl ReadStream {
     /// blocks.
     ///
     /// Read-ahead policies see one read, as with [`Self::read_at`], not one for each page.
-    #[expect(
-        clippy::missing_panics_doc,
-        reason = "what is left of a read fits the usize that it began with"
-    )]
     pub fn try_pin_all<'s>(
         &'s self,
         offset: u64,
@@ -100,40 +96,37 @@ impl ReadStream {
         pins: &mut Vec<PageGuard<'s>>,
     ) -> bool {
         let file = &*self.handle.file;
-        let (table, pos, before) = (&file.engine.table, ByteCount(offset), pins.len());
-        let end = offset.saturating_add(len as u64);
-        if len == 0 || end > file.len().0 || !StreamReader::is_all_there(file, pos, len) {
+        let (table, before, known_len) = (&file.engine.table, pins.len(), file.len());
+        let end = ByteCount(offset.saturating_add(len as u64));
+        let is_there = || StreamReader::is_all_there(file, ByteCount(offset), len);
+        if len == 0 || end > known_len || !is_there() {
             return false;
         }
+        let advised = self.advised.get();
+        let mut read = ReadProgress::within(known_len, advised, offset, len);
         let mut markers = Markers::default();
-        let mut at = offset;
-        while at < end {
+        while read.done < len {
             if !self.pins.take_one(table) {
                 break;
             }
-            let Some((page, found, file_len)) = file.pin_page(ByteCount(at)) else {
+            let Some((page, found, file_len)) = file.pin_page(read.pos()) else {
                 self.pins.put_back(table);
                 break;
             };
-            let from = in_page(ByteCount(at));
-            let to = PAGE.min(
-                from + usize::try_from(end - at)
-                    .expect("what is left of a read fits the usize that it began with"),
-            );
+            let from = in_page(read.pos());
+            let to = PAGE.min(from + (len - read.done));
             pins.push(PageGuard { stream: self, page, from, to });
-            if file_len < ByteCount(end) {
+            if file_len < end {
                 break;
             }
-            let used = (ByteCount(at).page(), pos);
-            self.reader.used(file, self.advised.get(), &found, used, &mut markers);
-            at += (to - from) as u64;
+            self.reader.used(file, &read, &found, &mut markers);
+            read.done += to - from;
         }
-        let is_whole = at >= end;
+        let is_whole = read.done == len;
         if !is_whole {
             pins.truncate(before);
         }
-        let read = (self.advised.get(), pos, len);
-        self.reader.pinned_all(&self.handle, read, &markers, is_whole);
+        self.reader.pinned_all(&self.handle, &read, &markers, is_whole);
         is_whole
     }
 
@@ -156,7 +149,7 @@ impl ReadStream {
             page.take_over_permit();
         }
         let room = PAGE - in_page(ByteCount(offset));
-        self.reader.pin_missing(&self.handle, self.advised.get(), (offset, room), &mut page)?;
+        self.reader.pin_missing(&self.handle, self.advised.get(), offset, room, &mut page)?;
         let Some((page, Range { start, end })) = page.into_one_frame() else {
             // At the end of the file.
             let page = PinnedFrame { frame: NO_FRAME, generation: Generation::default() };

@@ -205,6 +205,12 @@ impl StreamReader {
 }
 
 impl ReadProgress {
+    /// Creates a read of `room` bytes that all are in a file of this length.
+    pub(crate) fn within(known_len: ByteCount, advised: Advised, offset: u64, room: usize) -> Self {
+        debug_assert!(offset + room as u64 <= known_len.0, "the file ends before the read");
+        Self { offset, room, wanted: room, done: 0, known_len, advised }
+    }
+
     /// Returns a copy that is cut to the bytes copied so far.
     #[cfg(any(feature = "futures-io", feature = "tokio"))]
     pub(crate) fn cut_to_done(&self) -> Self {

@@ -179,8 +179,8 @@ impl Ring {
         self.start(tag, Transfer::read(&self.pool, backend, offset, parts));
     }
 
-    /// Queues a write of `len` bytes from `frames`, in order: whole pages, except that the last may
-    /// be partial. A durable (FUA) write completes once it is durable.
+    /// Queues a write of the device's `bytes` from `frames`, in order: whole pages, except that the
+    /// last may be partial. A durable (FUA) write completes once it is durable.
     ///
     /// # Panics
     ///
@@ -189,11 +189,11 @@ impl Ring {
         &mut self,
         tag: u64,
         backend: Arc<Backend>,
-        (offset, len): (u64, u64),
+        bytes: Range<u64>,
         is_durable: bool,
         frames: impl Iterator<Item = Frame>,
     ) {
-        self.start(tag, Transfer::write(&self.pool, backend, offset, len, is_durable, frames));
+        self.start(tag, Transfer::write(&self.pool, backend, bytes, is_durable, frames));
     }
 
     fn start(&mut self, tag: u64, transfer: Transfer) {
@@ -289,8 +289,8 @@ pub(crate) fn pread(
     Transfer::read(pool, backend, offset, parts).run()
 }
 
-/// Writes `len` bytes at `offset` from `frames` on the calling thread, durably. Returns the number
-/// of bytes.
+/// Writes the device's `bytes` from `frames` on the calling thread, durably. Returns the number of
+/// bytes.
 ///
 /// For a lone durable write, as [`pread`] for a lone miss. The core keeps the frames until it
 /// learns of the completion.
@@ -301,10 +301,10 @@ pub(crate) fn pread(
 pub(crate) fn pwrite_durable(
     pool: &Pool,
     backend: Arc<Backend>,
-    (offset, len): (u64, u64),
+    bytes: Range<u64>,
     frames: &mut dyn Iterator<Item = Frame>,
 ) -> Result<u32, i32> {
-    Transfer::write(pool, backend, offset, len, true, frames).run()
+    Transfer::write(pool, backend, bytes, true, frames).run()
 }
 
 /// Entries of the submission queue; the completion queue has twice as many.

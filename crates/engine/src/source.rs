@@ -23,7 +23,7 @@ mod reply;
 
 pub use blocking::{Blocking, ReadRange};
 pub use contract::Source;
-pub(crate) use fetches::{FetchTable, PendingFetch};
+pub(crate) use fetches::{FetchTable, NewFetch, PendingFetch};
 pub use identity::SourceIdentity;
 pub use joined::Joined;
 pub(crate) use names::{OpenSource, SourceNames};

@@ -64,7 +64,7 @@ pub(crate) enum Waiter {
     Thread(Thread),
     /// A task of an executor.
     Task(Waker),
-    /// No waiter any more. Keeps the file open until the device has completed the request.
+    /// The waiter has left. Keeps the file open until the device has completed the request.
     Abandoned(KeepAlive),
 }
 

@@ -56,7 +56,7 @@ pub(crate) enum Delivery {
     Waiter,
     /// The waiter leads and sleeps in the ring: wake it, as no completion may be due there.
     SleepingLeader,
-    /// There is no waiter: the caller handles it at once.
+    /// No waiter; the caller handles it at once.
     Abandoned,
 }
 

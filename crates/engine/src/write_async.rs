@@ -217,12 +217,12 @@ impl Future for SyncData {
             }
             let step = TaskStep::sync(file, *all);
             let begin = |path: &mut IoPath, now| path.flush(now, file.id);
-            if let Err(error) = task.begin(handle, ("flush", 0), Some(step), begin) {
+            if let Err(error) = task.begin(handle, "flush", 0, Some(step), begin) {
                 *is_done = true;
                 return Poll::Ready(Err(error));
             }
         }
-        let result = ready!(task.poll(handle, ("flush", 0), WriteBytes::None, context));
+        let result = ready!(task.poll(handle, WriteBytes::None, context));
         *is_done = true;
         Poll::Ready(result.map(drop))
     }
@@ -230,6 +230,6 @@ impl Future for SyncData {
 
 impl Drop for SyncData {
     fn drop(&mut self) {
-        self.task.abandon(&self.handle.file, 0, WriteBytes::None);
+        self.task.abandon(&self.handle.file, WriteBytes::None);
     }
 }

@@ -15,7 +15,7 @@ const POLYNOMIAL: u32 = 0x82F6_3B78;
 /// Remainders of a byte followed by as many zero bytes as the table's index.
 static TABLES: [[u32; 256]; 8] = tables();
 
-/// CRC-32C, reflected, not inverted.
+/// Updates a CRC-32C, reflected, not inverted.
 pub(crate) fn crc32c(so_far: u32, bytes: &[u8]) -> u32 {
     let mut crc = so_far;
     let mut words = bytes.chunks_exact(8);
@@ -37,7 +37,7 @@ pub(crate) fn crc32c(so_far: u32, bytes: &[u8]) -> u32 {
     crc
 }
 
-/// CRC-16 with the polynomial 0x8005, reflected, not inverted.
+/// Updates a CRC-16 with the polynomial 0x8005, reflected, not inverted.
 pub(crate) fn crc16(so_far: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(so_far, |crc, &byte| {
         (0..8).fold(crc ^ u16::from(byte), |crc, _| {

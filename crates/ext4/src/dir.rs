@@ -274,7 +274,7 @@ impl<S: BlockSource> ReadDir<'_, S> {
 impl<S: BlockSource> Iterator for ReadDir<'_, S> {
     type Item = Result<DirectoryEntry, Error>;
 
-    /// After an error, iteration continues with the undamaged blocks.
+    /// Returns the next entry. After an error, iteration continues with the undamaged blocks.
     fn next(&mut self) -> Option<Self::Item> {
         self.step().transpose()
     }

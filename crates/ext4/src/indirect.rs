@@ -46,9 +46,9 @@ pub(crate) fn run<S: BlockSource>(
 struct Sought {
     /// Block of the file.
     first: u64,
-    /// Its index among the blocks behind the current number.
+    /// Index of the wanted block among the blocks under the current entry.
     within: u64,
-    /// Number of those blocks.
+    /// Number of blocks under the current entry.
     span: u64,
 }
 

@@ -57,6 +57,12 @@ impl InodeTable {
         Some(Self { first, inodes_used, inodes_per_block })
     }
 
+    /// Returns the block that the table starts at.
+    #[must_use]
+    pub const fn first(self) -> BlockIndex {
+        self.first
+    }
+
     /// Returns the block after the last one with a used inode.
     #[must_use]
     pub const fn used_end(self) -> BlockIndex {

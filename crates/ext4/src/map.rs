@@ -139,7 +139,7 @@ impl<S: BlockSource> FileRuns<'_, S> {
 impl<S: BlockSource> Iterator for FileRuns<'_, S> {
     type Item = Result<BlockRun, Error>;
 
-    /// An error ends the iteration.
+    /// Returns the next run. An error ends the iteration.
     fn next(&mut self) -> Option<Self::Item> {
         let step = self.step();
         if step.is_err() {

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::inode::{FileKind, Inode};
 use crate::source::BlockSource;
 
-/// Linux's limit.
+/// Largest number of symbolic links followed, as in Linux.
 const LINKS_MAX: usize = 40;
 
 impl<S: BlockSource> Ext4<S> {

@@ -12,7 +12,7 @@ pub enum FileError {
     NotOurs {
         /// The path.
         path: PathBuf,
-        /// Its state, such as "is a directory".
+        /// State of the path, such as "is a directory".
         what: String,
         /// Remedy.
         advice: &'static str,

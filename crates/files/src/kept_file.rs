@@ -30,7 +30,7 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some((entry, inode)) = &self.0 {
-            // The name may refer to another file by now, which stays.
+            // The name may refer to another file by now; then `remove` leaves it.
             let _ = entry.remove(*inode);
         }
     }

@@ -23,7 +23,7 @@ pub enum MountError {
     NoDirectory {
         /// The mount point.
         path: PathBuf,
-        /// Its kind, and the remedy.
+        /// Kind of file found, and the remedy.
         what: &'static str,
     },
     /// A file system is mounted there.

@@ -89,12 +89,13 @@ impl Filesystem for FuseFs {
         }
     }
 
-    /// The kernel then opens files without a request, and keeps pages from one open to the next.
+    /// Replies ENOSYS: the kernel then opens files without a request, and keeps pages from one open
+    /// to the next.
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         reply.error(Errno::ENOSYS);
     }
 
-    /// The same for directories; the kernel then caches their names.
+    /// Replies ENOSYS for directories, too; the kernel then caches their names.
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         reply.error(Errno::ENOSYS);
     }
@@ -231,8 +232,8 @@ impl Filesystem for FuseFs {
         }
     }
 
-    /// ENOSYS delegates the decision to the kernel: by modes and owners with `default_permissions`,
-    /// otherwise the mounting user may do everything.
+    /// Replies ENOSYS, which leaves the decision to the kernel: by modes and owners with
+    /// `default_permissions`; otherwise the mounting user may do everything.
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }

@@ -23,7 +23,7 @@ use crate::source::ImageSource;
 /// Read-ahead in inode tables.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ItableReadahead {
-    /// As many blocks as pay off, according to the use of earlier ones.
+    /// Reads as many blocks as pay off, judged by the use of earlier ones.
     #[default]
     Adaptive,
     /// Windows of this many blocks, as ext4's `inode_readahead_blks`: a power of two up to 2^30; 0

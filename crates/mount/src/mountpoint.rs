@@ -155,9 +155,9 @@ impl MountLock {
 /// Result of unmounting.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum UnmountOutcome {
-    /// It is unmounted.
+    /// The mount is gone.
     Unmounted {
-        /// Its last mount point, if it was moved.
+        /// Last mount point of a moved mount.
         moved: Option<PathBuf>,
     },
     /// Files in it are open. It has no path any more, and ends with the last of them.
@@ -171,7 +171,7 @@ pub enum UnmountOutcome {
         /// Description of the covering mount.
         by: String,
     },
-    /// It cannot be unmounted for another reason. It stays, as if it were covered.
+    /// Unmounting failed for another reason. The mount stays, as if it were covered.
     Failed {
         /// The reason.
         why: String,

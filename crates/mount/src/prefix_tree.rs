@@ -70,7 +70,7 @@ impl FileTree for PrefixTree {
 
 fn tree_name(ListedName { mut name, meta }: ListedName) -> TreeName {
     let Some(meta) = meta else {
-        // It ends with a slash.
+        // The listed name ends with a slash.
         name.pop();
         return TreeName { name, file: None };
     };

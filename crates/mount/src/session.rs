@@ -51,7 +51,7 @@ impl MountPlan {
         &self.directory
     }
 
-    /// Mounts; requests are answered once the mount runs.
+    /// Mounts the file system; requests are answered once the mount runs.
     pub(crate) fn mount<F: Filesystem>(self, fs: F) -> Result<FuseMount<F>, MountError> {
         let Self { directory, config, max_window } = self;
         let refused = |source: io::Error| {

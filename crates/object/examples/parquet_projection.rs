@@ -1,12 +1,12 @@
-//! A scan of a few columns of a parquet file, with `CachedStore` around the store and without.
+//! Scans a few columns of a parquet file, with and without `CachedStore` around the store.
 //!
 //! ```console
 //! $ cargo run -p foreread-object --example parquet_projection
 //! ```
 //!
-//! In:    nothing: a table is made in memory, behind a store whose requests take 20 ms each.
+//! In:    nothing: the table is in memory, behind a store with 20 ms latency.
 //! Out:   requests, bytes and time of each scan.
-//! Never: a request that leaves this machine.
+//! Never: a request to another machine.
 
 use std::error::Error;
 use std::fmt;
@@ -36,16 +36,16 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use tokio::time::Instant;
 
-/// The table: row groups of so many rows, and columns of numbers.
+/// Row groups of the table.
 pub const GROUPS: u64 = 6;
 /// Rows of each group.
 pub const ROWS: u64 = 40_000;
-/// Columns; [`COLUMNS`] of them are read.
+/// Number of columns.
 pub const WIDTH: u64 = 12;
-/// The columns that are read.
+/// Columns that the scan reads.
 pub const COLUMNS: [usize; 2] = [3, 9];
 
-/// A store in memory whose requests take a while, and are counted.
+/// A store in memory that delays and counts its requests.
 #[derive(Debug)]
 pub struct FarStore {
     inner: InMemory,
@@ -54,25 +54,25 @@ pub struct FarStore {
     bytes: AtomicU64,
 }
 
-/// What a scan has found and cost.
+/// Result and cost of a scan.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ScanCost {
-    /// The rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Of all values, wrapping around.
+    /// Wrapping sum of all values read.
     pub sum: i64,
-    /// Requests at the store.
+    /// Requests sent to the store.
     pub requests: u64,
-    /// Bytes that came from it.
+    /// Bytes received from the store.
     pub bytes: u64,
 }
 
 impl FarStore {
-    /// A store with the table at `table.parquet`.
+    /// Creates a store with the table at `table.parquet`.
     ///
     /// # Errors
     ///
-    /// If the table cannot be made.
+    /// If the table cannot be written.
     pub async fn with_table(latency: Duration) -> std::result::Result<Self, Box<dyn Error>> {
         let inner = InMemory::new();
         inner.put(&location(), table()?.into()).await?;
@@ -85,7 +85,7 @@ impl FarStore {
     }
 }
 
-/// Scans the columns through a store; `far` counts what reaches it.
+/// Scans the columns through `store`; `far` counts the requests that reach it.
 ///
 /// # Errors
 ///
@@ -113,7 +113,7 @@ pub async fn scan(
     Ok(ScanCost { rows, sum, requests: after.0 - before.0, bytes: after.1 - before.1 })
 }
 
-/// A file of a store, as parquet reads it.
+/// Reader that parquet uses for a file of a store.
 struct ObjectReader {
     store: Arc<dyn ObjectStore>,
     size: u64,
@@ -124,7 +124,7 @@ impl AsyncFileReader for ObjectReader {
         Box::pin(async move { self.store.get_range(&location(), range).await.map_err(external) })
     }
 
-    /// All column chunks of a row group at once: the store decides which ranges are one request.
+    /// Reads all column chunks of a row group at once: the store merges ranges into requests.
     fn get_byte_ranges(
         &mut self,
         ranges: Vec<Range<u64>>,
@@ -148,14 +148,14 @@ fn external(error: object_store::Error) -> ParquetError {
     ParquetError::External(Box::new(error))
 }
 
-/// As much as the metadata of a table of this size has, and more.
+/// First read at the end of the file, larger than the metadata of this table.
 const FOOTER: usize = 64 << 10;
 
 fn location() -> Path {
     Path::from("table.parquet")
 }
 
-/// Numbers that no encoding makes much shorter.
+/// Returns a parquet file of numbers that do not compress well.
 fn table() -> std::result::Result<Vec<u8>, Box<dyn Error>> {
     let mut writer = None;
     for group in 0..GROUPS {
@@ -173,7 +173,7 @@ fn table() -> std::result::Result<Vec<u8>, Box<dyn Error>> {
             none => none.insert(ArrowWriter::try_new(Vec::new(), batch.schema(), None)?),
         };
         writer.write(&batch)?;
-        // A row group is written.
+        // Ends the row group.
         writer.flush()?;
     }
     Ok(writer.ok_or("no groups")?.into_inner()?)

@@ -54,7 +54,7 @@ impl SharedConnections {
 }
 
 impl ConnectionUse {
-    /// Number of the client that makes the connection.
+    /// Returns the number of the client that makes the connection.
     pub(crate) fn client(&self) -> u32 {
         self.connection.client
     }

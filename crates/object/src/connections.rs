@@ -57,8 +57,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Time without an answer after which the request itself counts as hung; None if it has not
-    /// moved yet, because then the connection may be at fault.
+    /// Returns the time without an answer after which the request itself counts as hung; None on
+    /// its first connection, which may itself be at fault.
     pub(crate) fn hangs_after(&self) -> Option<Duration> {
         self.is_moved.then(|| self.patience.max(PATIENCE) * HANG_FACTOR)
     }

@@ -169,7 +169,7 @@ fn is_endpoint(text: &str) -> bool {
 /// Endpoints of objects; the first has precedence.
 const SERVICES: [&str; 3] = ["endpoint_url_s3", "endpoint_url", "endpoint"];
 
-/// Each of these selects the credentials.
+/// Settings that select credentials.
 const CREDENTIALS: [&str; 14] = [
     "access_key_id",
     "secret_access_key",
@@ -187,7 +187,7 @@ const CREDENTIALS: [&str; 14] = [
     "client_secret",
 ];
 
-/// These belong to credentials, or take precedence over some of them.
+/// Settings that belong to credentials, or take precedence over some of them.
 const WITH_CREDENTIALS: [&str; 6] = [
     "session_token",
     "skip_signature",

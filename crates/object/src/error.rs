@@ -21,9 +21,9 @@ use crate::retries::StoreUnavailable;
 pub enum ObjectError {
     /// The text is not the URL of an object.
     Url {
-        /// The text.
+        /// The rejected text.
         url: String,
-        /// The reason.
+        /// Part of the URL that is wrong, and the remedy.
         why: String,
     },
     /// The object or its bucket does not exist.
@@ -238,6 +238,15 @@ impl ObjectError {
                 | Self::Refused { .. }
                 | Self::Unavailable { .. }
         )
+    }
+
+    /// Returns true if the server answered a request for this range with its beginning alone, as
+    /// servers do that limit the length of a range.
+    pub(crate) fn is_short_range(&self, range: &Range<u64>) -> bool {
+        let Self::Failed { why, .. } = self else { return false };
+        let sent = why.rsplit_once(", got ").and_then(|(_, sent)| sent.split_once(".."));
+        let Some((start, end)) = sent else { return false };
+        start.parse() == Ok(range.start) && end.parse().is_ok_and(|end: u64| end < range.end)
     }
 
     fn kind(&self) -> io::ErrorKind {

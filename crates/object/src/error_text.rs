@@ -50,6 +50,6 @@ pub(crate) fn one_line(text: &str) -> String {
 /// A few lines of a terminal.
 const LINE_MAX: usize = 400;
 
-/// In characters: longer than the URLs of most objects, and short enough to leave room for the
-/// rest.
+/// Longest quoted word, in characters: longer than most URLs, and short enough to leave room for
+/// the rest.
 const WORD_MAX: usize = 160;

@@ -82,7 +82,8 @@ impl LastFailure {
         let is_throttled = is_throttling(status, text);
         // 501 and 505 mean that the server never supports the request.
         let is_server_error = status >= 500 && !matches!(status, 501 | 505);
-        let may_pass = is_throttled || is_server_error || status == 408;
+        // 421: another connection may be served; 425: the request came too early.
+        let may_pass = is_throttled || is_server_error || matches!(status, 408 | 421 | 425);
         let is_server_error = is_server_error && !is_throttled;
         let why = PassingFailure { asked, is_server_error, is_unreached: false };
         *lock(&self.passing) = may_pass.then_some(why);

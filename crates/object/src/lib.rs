@@ -42,6 +42,7 @@ mod http_client;
 mod http_date;
 mod last_failure;
 mod listing;
+mod listing_date;
 mod listing_filter;
 mod listing_page;
 mod listing_xml;
@@ -66,6 +67,7 @@ mod settings;
 mod stores;
 mod traffic;
 mod transfer;
+mod webdav_listing;
 
 pub use cached_store::CachedStore;
 pub use counters::{StoreCounts, StorePrices};

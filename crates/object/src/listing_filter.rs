@@ -4,6 +4,9 @@
 //! `object_store` fails on a page with `a//b` in it, and reads `/a` and `a/` as `a`. Without this
 //! filter one such key would lose a page of a thousand, or be mistaken for another key.
 
+use std::borrow::Cow;
+
+use crate::listing_date;
 use crate::listing_xml::{XmlElement, element, unescaped};
 
 /// Keys removed from a page; an extension of its response.
@@ -24,7 +27,11 @@ pub(crate) fn without_unreadable(page: &str, is_lossy: bool) -> (String, Vec<Str
                     unreadable.push(key.text);
                 }
             }
-            Some(_) | None => kept.push_str(&rest[..end]),
+            Some(_) => {
+                kept.push_str(&rest[..found.place.start]);
+                kept.push_str(&with_readable_date(&rest[found.place.clone()], kind));
+            }
+            None => kept.push_str(&rest[..end]),
         }
         rest = &rest[end..];
         next.forget_before(end);
@@ -51,6 +58,15 @@ impl PageElement {
             Self::CommonPrefixes => "CommonPrefixes",
             Self::Blob => "Blob",
             Self::BlobPrefix => "BlobPrefix",
+        }
+    }
+
+    /// Returns the element with the date, and the tag behind which it belongs; None for prefixes.
+    const fn date(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Contents => Some(("LastModified", "<Contents>")),
+            Self::Blob => Some(("Last-Modified", "<Properties>")),
+            Self::CommonPrefixes | Self::BlobPrefix => None,
         }
     }
 
@@ -137,6 +153,23 @@ impl ListedKey {
     }
 }
 
+/// Returns the element of an object with its date in the form of its protocol. The first second of
+/// 1970 stands for a date that is missing or none: without this, it would lose the whole page.
+fn with_readable_date(object: &str, kind: PageElement) -> Cow<'_, str> {
+    let Some((name, parent)) = kind.date() else { return object.into() };
+    let found = element(object, name);
+    let stated = found.as_ref().map_or("", |found| found.content.trim());
+    let is_rfc_3339 = kind == PageElement::Contents;
+    let Some(date) = listing_date::in_form(stated, is_rfc_3339) else { return object.into() };
+    let place = match (found, object.find(parent)) {
+        (Some(found), _) => found.place,
+        (None, Some(at)) => at + parent.len()..at + parent.len(),
+        (None, None) => return object.into(),
+    };
+    let (before, after) = (&object[..place.start], &object[place.end..]);
+    format!("{before}<{name}>{date}</{name}>{after}").into()
+}
+
 fn is_path(key: &str) -> bool {
     let is_segment = |part: &str| !matches!(part, "" | "." | "..");
     !key.contains(|letter: char| letter.is_ascii_control()) && key.split('/').all(is_segment)
@@ -147,7 +180,8 @@ mod tests {
     use super::*;
 
     fn object(key: &str, size: u64) -> String {
-        format!("<Contents><Key>{key}</Key><Size>{size}</Size></Contents>")
+        let date = "<LastModified>2026-11-24T10:00:00Z</LastModified>";
+        format!("<Contents><Key>{key}</Key>{date}<Size>{size}</Size></Contents>")
     }
 
     #[test]
@@ -190,8 +224,9 @@ mod tests {
     #[test]
     fn names_of_azure_that_cannot_be_read_are_taken_out() {
         let blob = |name: &str, size: u64| {
+            let date = "<Last-Modified>Tue, 24 Nov 2026 10:00:00 GMT</Last-Modified>";
             let size = format!("<Content-Length>{size}</Content-Length>");
-            format!("<Blob>{name}<Properties>{size}</Properties></Blob>")
+            format!("<Blob>{name}<Properties>{date}{size}</Properties></Blob>")
         };
         let name = |name: &str| format!("<Name>{name}</Name>");
         let prefix = |name: &str| format!("<BlobPrefix><Name>{name}</Name></BlobPrefix>");

@@ -83,6 +83,7 @@ fn check_s3<'p>(
             "the server encodes the names of its listing ({encoding}), which was not asked for"
         ));
     }
+    let names = count(page, "Contents") + count(page, "CommonPrefixes");
     let is_truncated = match text("IsTruncated").map(str::to_ascii_lowercase).as_deref() {
         Some("true" | "1") => true,
         // Only servers of the first version of the request send this.
@@ -90,7 +91,13 @@ fn check_s3<'p>(
         Some("false" | "0") => false,
         Some(other) => return Err(format!("the listing has IsTruncated {other:?}")),
     };
-    let names = count(page, "Contents") + count(page, "CommonPrefixes");
+    let most = text("MaxKeys").and_then(|text| text.parse().ok()).unwrap_or(PAGE_NAMES);
+    if text("IsTruncated").is_none() && !has_next && names >= most.max(1) {
+        return Err(format!(
+            "the page of the listing is full with {names} names, and does not say (IsTruncated) \
+             whether there are more"
+        ));
+    }
     if is_truncated && !has_next {
         return Err(format!(
             "the server sends {names} names and says that there are more, but has no \
@@ -114,6 +121,9 @@ fn error_document(page: &str) -> String {
     let message = text("Message").unwrap_or_default();
     format!("{NO_LISTING}, but the error {code} with status 200: {message}")
 }
+
+/// Names of a full page, unless the request or the server has another limit.
+const PAGE_NAMES: usize = 1000;
 
 const NO_LISTING: &str = "the server has sent no listing";
 
@@ -143,6 +153,8 @@ mod tests {
             "<KeyCount>0</KeyCount><IsTruncated> False </IsTruncated><NextContinuationToken/>",
             &format!("{TWO}<KeyCount>2</KeyCount><IsTruncated>true</IsTruncated>{TOKEN}"),
             &format!("{TWO}<KeyCount>1</KeyCount>"),
+            &format!("{TWO}<MaxKeys>3</MaxKeys>"),
+            "<MaxKeys>0</MaxKeys>",
             "<IsTruncated>true</IsTruncated><NextContinuationToken>t2</NextContinuationToken>",
             "<NextMarker></NextMarker>",
         ] {
@@ -165,6 +177,8 @@ mod tests {
             (s3("<NextMarker>a</NextMarker>"), "first version"),
             (s3("<IsTruncated>perhaps</IsTruncated>"), "perhaps"),
             (s3(&format!("{TWO}<KeyCount>3</KeyCount>")), "has 3 names, and has 2"),
+            (s3(&format!("{TWO}<MaxKeys>2</MaxKeys>")), "full with 2 names"),
+            (s3(&TWO.repeat(PAGE_NAMES / 2)), "full with 1000 names"),
             (s3("<EncodingType>url</EncodingType>"), "not asked for"),
             (s3("<NextContinuationToken>t1</NextContinuationToken>"), "again and again"),
             ("<ListBucketResult><Contents><Key>a</Key>".to_owned(), "ends in the middle"),

@@ -59,7 +59,7 @@ impl Stores {
     ///
     /// # Errors
     ///
-    /// As for [`Self::open`].
+    /// The errors of [`Self::open`].
     pub fn measured(&self, url: &str) -> Result<MeasuredObject, ObjectError> {
         let object = self.open(url)?;
         Ok(MeasuredObject { object, url: ObjectUrl::parse(url)?, stores: self.clone() })

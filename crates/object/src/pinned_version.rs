@@ -70,7 +70,7 @@ impl PinnedVersion {
             Err(format!("its {what} was {was:?} and is {is:?}"))
         };
         if let (Some(was), Some(is)) = (&self.e_tag, &is.e_tag)
-            && was.trim_matches('"') != is.trim_matches('"')
+            && opaque(was) != opaque(is)
         {
             return differs("ETag", was, is);
         }
@@ -84,8 +84,8 @@ impl PinnedVersion {
         }
         let is_same_tag = self.e_tag.is_some() && is.e_tag.is_some();
         // Two versions that a server considers equivalent may share a weak tag.
-        let is_weak = self.e_tag.as_ref().is_some_and(|tag| tag.starts_with("W/"));
-        if is_same_tag && !is_weak {
+        let is_weak = |tag: &Option<String>| tag.as_ref().is_some_and(|tag| tag.starts_with("W/"));
+        if is_same_tag && !is_weak(&self.e_tag) && !is_weak(&is.e_tag) {
             return Ok(());
         }
         if let (Some(was), Some(is)) = (self.modified, is.modified) {
@@ -104,6 +104,12 @@ impl PinnedVersion {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
         format!("{} {} {} {size}", part(e_tag), part(version), modified.unwrap_or_default())
     }
+}
+
+/// Returns a tag without quotes and the mark of a weak one. Apache marks the tag of a file as weak
+/// during the second in which it was written, and servers that compress mark all their tags.
+fn opaque(tag: &str) -> &str {
+    tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"')
 }
 
 #[cfg(test)]
@@ -142,6 +148,17 @@ mod tests {
         let other = pinned.check(&meta(Some("W/\"a\""), 6, 10)).unwrap_err();
         assert!(other.contains("modification"), "{other}");
         assert_eq!(pinned.check(&meta(Some("W/\"a\""), 0, 10)), Ok(()), "no date to compare");
+    }
+
+    /// The same file was said to have changed.
+    #[test]
+    fn a_tag_that_becomes_strong_or_weak_is_compared_with_the_date() {
+        for (was, is) in [("W/\"a\"", "\"a\""), ("\"a\"", "W/\"a\"")] {
+            let pinned = PinnedVersion::of(&meta(Some(was), 5, 10)).unwrap();
+            assert_eq!(pinned.check(&meta(Some(is), 5, 10)), Ok(()), "{was} {is}");
+            assert!(pinned.check(&meta(Some(is), 6, 10)).is_err(), "{was} {is}");
+            assert!(pinned.check(&meta(Some("\"b\""), 5, 10)).is_err(), "{was} {is}");
+        }
     }
 
     #[test]

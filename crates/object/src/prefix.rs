@@ -77,7 +77,7 @@ pub struct ListedVersion {
 /// State shared by the prefixes of one bucket.
 pub(crate) struct PrefixStore {
     pub(crate) store: Arc<dyn ObjectStore>,
-    /// The same store, if it supports paging.
+    /// The store as a pager, if it supports paged listings.
     pub(crate) pages: Option<Arc<dyn PaginatedListStore>>,
     pub(crate) device: String,
     pub(crate) counted: CountedTraffic,
@@ -180,7 +180,8 @@ impl Prefix {
             }
         });
         match listed.map_err(|error| ObjectError::of_process(&url, &error))? {
-            Some(Ok((result, next))) => Ok(page_of(&result, next, &start)),
+            Some(Ok((result, next))) => page_of(&result, next, &start)
+                .map_err(|why| ObjectError::Failed { url, range: None, why }),
             Some(Err(error)) => Err(ObjectError::of(&url, None, &error)),
             None => {
                 let last_failure = failure.text();
@@ -277,7 +278,18 @@ fn directory_start(start: &str, directory: &str) -> String {
     if directory.is_empty() { start.to_owned() } else { format!("{start}{directory}{DELIMITER}") }
 }
 
-fn page_of(result: &ListResult, next: Option<String>, start: &str) -> PrefixPage {
+/// Returns the names of a page below `start`.
+///
+/// # Errors
+///
+/// If a name is not below it: the server lists something else, and may not have listed all names.
+fn page_of(result: &ListResult, next: Option<String>, start: &str) -> Result<PrefixPage, String> {
+    let objects = result.objects.iter().map(|meta| &meta.location);
+    let directory = start.strip_suffix(DELIMITER).unwrap_or(start);
+    let is_other = |path: &&Path| !path.as_ref().starts_with(start) && path.as_ref() != directory;
+    if let Some(other) = result.common_prefixes.iter().chain(objects).find(is_other) {
+        return Err(format!("the server lists {:?}, which is not below {start:?}", other.as_ref()));
+    }
     let unreadable = result.extensions.get::<UnreadableKeys>().cloned().unwrap_or_default().0;
     let name = |key: String| key.strip_prefix(start).map_or_else(|| key.clone(), str::to_owned);
     let unreadable = unreadable.into_iter().map(name).collect();
@@ -291,7 +303,7 @@ fn page_of(result: &ListResult, next: Option<String>, start: &str) -> PrefixPage
     let objects = result.objects.iter().filter_map(|meta| {
         Some(ListedName { name: below(&meta.location)?, meta: Some(meta.clone()) })
     });
-    PrefixPage { names: prefixes.chain(objects).collect(), unreadable, next }
+    Ok(PrefixPage { names: prefixes.chain(objects).collect(), unreadable, next })
 }
 
 /// Adds missing quotes to a tag: some servers omit them in listings but send them in responses.

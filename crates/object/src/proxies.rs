@@ -1,31 +1,30 @@
 //! Proxies from `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`, in either case. A request
 //! that would need an unsupported kind of proxy fails at once; its error omits the password.
 
-use reqwest::{ClientBuilder, NoProxy, Proxy, Url};
+use std::net::IpAddr;
 
-/// Configures a client with the proxies. reqwest's own parser of `NO_PROXY` ignores ports.
+use reqwest::{ClientBuilder, Proxy, Url};
+
+/// Configures a client with the proxies. reqwest's own parser of `NO_PROXY` ignores ports, and its
+/// custom proxies ignore all of `NO_PROXY`.
 pub(crate) fn with_proxies(client: ClientBuilder) -> ClientBuilder {
     let Some(excluded) = variable("no_proxy") else { return client };
-    let entries = || excluded.split(',').map(str::trim).filter(|entry| !entry.is_empty());
-    if entries().any(|entry| entry == "*") {
+    if entries(&excluded).any(|entry| entry == "*") {
         return client.no_proxy();
     }
-    let with_ports: Vec<(String, u16)> = entries().filter_map(host_and_port).collect();
-    if with_ports.is_empty() {
+    let is_standard = |entry: &str| host_and_port(entry).is_none() && standard(entry) == entry;
+    if entries(&excluded).all(is_standard) {
         return client;
     }
-    let others: Vec<&str> = entries().filter(|entry| host_and_port(entry).is_none()).collect();
-    let proxy = Proxy::custom(move |url| {
-        let is_excluded = with_ports.iter().any(|entry| is_host(url, entry));
-        if is_excluded { None } else { proxy_of(url.scheme()) }
-    });
-    client.proxy(proxy.no_proxy(NoProxy::from_string(&others.join(","))))
+    client.proxy(Proxy::custom(move |url| {
+        if is_excluded(url, &excluded) { None } else { proxy_of(url.scheme()) }
+    }))
 }
 
 /// Returns an error if the proxy for a request is not an HTTP proxy.
 pub(crate) fn refusal(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
-    let is_off = variable("no_proxy").is_some_and(|excluded| may_be_excluded(&url, &excluded));
+    let is_off = variable("no_proxy").is_some_and(|excluded| is_excluded(&url, &excluded));
     let (name, text) = named_proxy(url.scheme()).filter(|_| !is_off)?;
     let (kind, _) = text.split_once("://")?;
     kind.to_ascii_lowercase().starts_with("socks").then(|| {
@@ -36,14 +35,36 @@ pub(crate) fn refusal(url: &str) -> Option<String> {
     })
 }
 
-/// Returns true if a URL may need no proxy. Entries that are networks count as a match.
-fn may_be_excluded(url: &Url, excluded: &str) -> bool {
-    excluded.split(',').map(str::trim).filter(|entry| !entry.is_empty()).any(|entry| {
-        let port = url.port_or_known_default().unwrap_or_default();
-        let of_name = || (entry.trim_matches(['[', ']', '.']).to_ascii_lowercase(), port);
-        let entry_of = host_and_port(entry).unwrap_or_else(of_name);
-        entry == "*" || entry.contains('/') || is_host(url, &entry_of)
+fn entries(excluded: &str) -> impl Iterator<Item = &str> {
+    excluded.split(',').map(str::trim).filter(|entry| !entry.is_empty())
+}
+
+/// Returns true if a URL needs no proxy.
+fn is_excluded(url: &Url, excluded: &str) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let port = url.port_or_known_default().unwrap_or_default();
+    entries(excluded).any(|entry| {
+        let of_name = || (standard(entry).trim_matches('.').to_ascii_lowercase(), port);
+        let of_entry = || host_and_port(entry).unwrap_or_else(of_name);
+        entry == "*" || is_in_network(host, entry) || is_host(url, &of_entry())
     })
+}
+
+/// Returns true if an address is in a network such as `10.0.0.0/8` or `fd00::/8`.
+fn is_in_network(host: &str, network: &str) -> bool {
+    let bits = |address: IpAddr| match address {
+        IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),
+        IpAddr::V6(address) => (address.to_bits(), 128),
+    };
+    let parsed = || {
+        let (start, len) = network.split_once('/')?;
+        let (host, start): (IpAddr, IpAddr) = (host.parse().ok()?, start.parse().ok()?);
+        let ((host, width), (start, of_network)) = (bits(host), bits(start));
+        let len: u32 = len.parse().ok().filter(|len| *len <= width)?;
+        let mask = u128::MAX.checked_shl(128 - len).unwrap_or(0);
+        Some(width == of_network && (host ^ start) & mask == 0)
+    };
+    parsed().unwrap_or(false)
 }
 
 fn proxy_of(scheme: &str) -> Option<Url> {
@@ -65,12 +86,20 @@ fn variable(name: &str) -> Option<String> {
     value(&name.to_ascii_uppercase()).or_else(|| value(name))
 }
 
+/// Returns an entry without port in the form that reqwest reads: `[::1]`, `*.example.com` and
+/// `example.com.` are `::1`, `.example.com` and `example.com`.
+fn standard(entry: &str) -> &str {
+    let entry = entry.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(entry);
+    let entry = entry.strip_prefix('*').filter(|it| it.starts_with('.')).unwrap_or(entry);
+    entry.strip_suffix('.').unwrap_or(entry)
+}
+
 /// Splits `host:443`, `10.0.0.1:9000` or `[::1]:80` into host and port.
 fn host_and_port(entry: &str) -> Option<(String, u16)> {
     let (host, port) = entry.rsplit_once(':')?;
     let is_name = !host.is_empty() && (!host.contains(':') || host.starts_with('['));
     let port = port.parse().ok().filter(|_| is_name)?;
-    Some((host.trim_matches(['[', ']', '.']).to_ascii_lowercase(), port))
+    Some((standard(host).trim_matches('.').to_ascii_lowercase(), port))
 }
 
 /// Returns true if a URL is at this host or a subdomain of it, and at this port.
@@ -88,10 +117,31 @@ mod tests {
     fn a_proxy_of_another_kind_is_refused_only_where_it_is_used() {
         let url = Url::parse("http://10.1.2.3:9000/b").unwrap();
         for excluded in ["*", "a, 10.1.2.3", "10.1.2.3:9000", "10.0.0.0/8"] {
-            assert!(may_be_excluded(&url, excluded), "{excluded}");
+            assert!(is_excluded(&url, excluded), "{excluded}");
         }
-        for excluded in ["", "a", "10.1.2.3:80", "10.1.2.30"] {
-            assert!(!may_be_excluded(&url, excluded), "{excluded}");
+        for excluded in ["", "a", "10.1.2.3:80", "10.1.2.30", "10.1.3.0/24", "10.0.0.0/33"] {
+            assert!(!is_excluded(&url, excluded), "{excluded}");
+        }
+    }
+
+    /// One entry with a port switched off all entries without.
+    #[test]
+    fn entries_with_and_without_ports_exclude_together() {
+        let excluded = "a:80, localhost,[::1], *.example.com ,fd00::/8,0.0.0.0/0,b.";
+        for (url, expected) in [
+            ("http://localhost:9000/x", true),
+            ("http://LOCALHOST/x", true),
+            ("http://[::1]/x", true),
+            ("http://s3.example.com/x", true),
+            ("http://[fd12::1]/x", true),
+            ("http://[fe80::1]/x", false),
+            ("http://192.0.2.1/x", true),
+            ("http://b/x", true),
+            ("http://a/x", true),
+            ("http://a:81/x", false),
+            ("http://other/x", false),
+        ] {
+            assert_eq!(is_excluded(&Url::parse(url).unwrap(), excluded), expected, "{url}");
         }
     }
 
@@ -105,9 +155,19 @@ mod tests {
             (".example.com:443", "https://example.com/b", true),
             ("example.com:443", "https://notexample.com/b", false),
             ("[::1]:80", "http://[::1]/b", true),
+            ("*.example.com:443", "https://s3.example.com/b", true),
         ] {
             let entry = host_and_port(entry).unwrap();
             assert_eq!(is_host(&Url::parse(url).unwrap(), &entry), expected, "{entry:?} {url}");
+        }
+        for (entry, expected) in [
+            ("[::1]", "::1"),
+            ("*.example.com", ".example.com"),
+            ("example.com.", "example.com"),
+            (".example.com", ".example.com"),
+            ("10.0.0.0/8", "10.0.0.0/8"),
+        ] {
+            assert_eq!(standard(entry), expected);
         }
         for plain in ["example.com", "::1", "10.0.0.0/8", "*", ":80", "host:port"] {
             assert_eq!(host_and_port(plain), None, "{plain}");

@@ -19,6 +19,8 @@ use object_store::client::{
 };
 use url::Url;
 
+use crate::object_url::without_secrets;
+
 /// Location of an object behind redirects; attached to each of its requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FoundAt(Arc<Mutex<Option<String>>>);
@@ -85,17 +87,19 @@ impl FollowingService {
     }
 }
 
-/// Returns the same request for another URL.
+/// Returns a copy of the request for another URL.
 fn to(request: &HttpRequest, at: &str) -> Result<HttpRequest, HttpError> {
     let mut request = request.clone();
-    *request.uri_mut() =
-        at.parse().map_err(|_| refused(format!("the server redirects to {at:?}, no URL")))?;
+    *request.uri_mut() = at
+        .parse()
+        .map_err(|_| refused(format!("the server redirects to {:?}, no URL", safe(at))))?;
     Ok(request)
 }
 
 /// Resolves the target of a redirect.
 fn next(at: &str, location: &str) -> Result<String, HttpError> {
-    let wrong = || refused(format!("the server redirects to {location:?}, which is no URL"));
+    let shown = safe(location);
+    let wrong = || refused(format!("the server redirects to {shown:?}, which is no URL"));
     let from = Url::parse(at).map_err(|_| wrong())?;
     let mut url = from.join(location).map_err(|_| wrong())?;
     url.set_fragment(None);
@@ -106,9 +110,16 @@ fn next(at: &str, location: &str) -> Result<String, HttpError> {
             Err(refused(format!("the server redirects from https:// to {host}, without TLS")))
         }
         _ => Err(refused(format!(
-            "the server redirects to {location:?}, and only http:// and https:// are followed"
+            "the server redirects to {shown:?}, and only http:// and https:// are followed"
         ))),
     }
+}
+
+/// Returns a target without user and query, which may be secret. The end of the user is ambiguous.
+fn safe(target: &str) -> String {
+    let Some((before, after)) = target.rsplit_once('@') else { return without_secrets(target) };
+    let scheme = before.split_once("//").map_or("", |(scheme, _)| scheme);
+    without_secrets(&format!("{scheme}//{after}"))
 }
 
 fn refused(why: String) -> HttpError {
@@ -127,6 +138,7 @@ mod tests {
     use object_store::client::HttpRequestBody;
 
     use super::*;
+    use crate::error_text::with_sources_of;
 
     /// A redirector `http://pub/a` to one of three mirrors in turn; mirrors may be down.
     #[derive(Clone, Debug, Default)]
@@ -195,6 +207,22 @@ mod tests {
                 (got, *mirrors.0.turn.lock().unwrap()),
                 (then, if then == 200 { 2 } else { 1 })
             );
+        }
+    }
+
+    /// The error had the whole target, and a log has the error.
+    #[test]
+    fn an_error_about_a_redirect_has_no_password_and_no_signature() {
+        for target in [
+            "ftp://user:hush@host/x?signature=hush",
+            "http://user:hush@host:port/x",
+            "//hush@host:port/x#hush",
+            "http://user:hush/more@host:port/x",
+            "http://user:hush?more@host:port/x",
+        ] {
+            let error = next("http://pub/a", target).unwrap_err();
+            let error = with_sources_of(error.to_string(), &error);
+            assert!(error.contains("host") && !error.contains("hush"), "{target}: {error}");
         }
     }
 

@@ -24,7 +24,7 @@ use crate::listing_page::{self, ListingProtocol};
 use crate::listing_xml::without_sections;
 use crate::partial_content::is_partial;
 use crate::response_head::{self, KnownLength};
-use crate::retry_after;
+use crate::{retry_after, webdav_listing};
 
 /// Creates clients that filter responses.
 #[derive(Debug)]
@@ -46,6 +46,8 @@ impl HttpService for FilteringService {
         let listing = ListingRequest::of(request.uri().query().unwrap_or_default());
         let wants_range = request.headers().contains_key("range");
         let is_get = request.method().as_str() == "GET";
+        let is_propfind = request.method().as_str() == "PROPFIND";
+        let directory = is_propfind.then(|| request.uri().to_string());
         let known = request.extensions().get::<KnownLength>().copied();
         let noted = request.extensions().get::<LastFailure>().cloned();
         let broken = request.extensions().get::<BrokenBody>().cloned();
@@ -72,6 +74,9 @@ impl HttpService for FilteringService {
             let (readable, unreadable) = without_unreadable(&page, is_lossy);
             parts.extensions.insert(UnreadableKeys(unreadable));
             return Ok(HttpResponse::from_parts(parts, readable.into_bytes().into()));
+        }
+        if let Some(directory) = directory {
+            return listed_directory(response, &directory).await;
         }
         let (mut parts, body) = response.into_parts();
         // S3 reports the region of a bucket this way.
@@ -109,6 +114,27 @@ impl HttpService for FilteringService {
     }
 }
 
+/// Checks the answer to PROPFIND.
+async fn listed_directory(
+    response: HttpResponse,
+    directory: &str,
+) -> Result<HttpResponse, HttpError> {
+    let (parts, body) = response.into_parts();
+    if parts.status.as_u16() == 404 {
+        // `object_store` takes a directory that is not there for an empty one.
+        return Err(once(std::io::Error::other("the server has no such directory")));
+    }
+    if !parts.status.is_success() {
+        let text = start_of(body).await;
+        return Ok(HttpResponse::from_parts(parts, text.into_bytes().into()));
+    }
+    let page = listed(body).await?;
+    let page = String::from_utf8_lossy(&page);
+    let page = without_sections(page.trim_start_matches('\u{feff}'));
+    let readable = webdav_listing::readable(&page, directory).map_err(not_understood)?;
+    Ok(HttpResponse::from_parts(parts, readable.into_bytes().into()))
+}
+
 /// Rewrites the head of a response for `object_store`. Fails if the head shows that the body is not
 /// the bytes of the object.
 fn readable(
@@ -122,6 +148,10 @@ fn readable(
     }
     if !response.status().is_success() {
         return Ok(response);
+    }
+    response_head::with_standard_range(response.headers_mut());
+    if is_get && let Some(why) = response_head::contradiction(&response) {
+        return Err(once(std::io::Error::other(why)));
     }
     // A response to HEAD or to an upload has no encoded body.
     if is_get && let Some(encoding) = response_head::foreign_encoding(&response, known) {

@@ -3,8 +3,8 @@
 
 use object_store::client::HttpResponse;
 use reqwest::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue,
-    LAST_MODIFIED, TRANSFER_ENCODING,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName,
+    HeaderValue, LAST_MODIFIED, TRANSFER_ENCODING,
 };
 
 use crate::http_date;
@@ -100,6 +100,36 @@ fn range_len(range: &str) -> Option<u64> {
     let (first, last) = bounds.trim().strip_prefix("bytes ")?.split_once('-')?;
     let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
     last.checked_sub(first)?.checked_add(1)
+}
+
+/// Rewrites `Content-Range` in the form that `object_store` reads: the name of the unit has no
+/// case, and some servers write `bytes=` or more blanks.
+pub(crate) fn with_standard_range(headers: &mut HeaderMap) {
+    let range = headers.get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
+    let standard = range.and_then(|range| {
+        let range = range.trim();
+        let unit = range.get(.."bytes".len()).filter(|it| it.eq_ignore_ascii_case("bytes"))?;
+        let rest = range[unit.len()..].trim_start_matches([' ', '\t', '=']);
+        let (bounds, total) = rest.split_once('/')?;
+        let (first, last) = bounds.split_once('-')?;
+        Some(format!("bytes {}-{}/{}", first.trim(), last.trim(), total.trim()))
+    });
+    if let Some(value) = standard.and_then(|text| HeaderValue::from_str(&text).ok()) {
+        headers.insert(CONTENT_RANGE, value);
+    }
+}
+
+/// Returns the reason why the body of a partial response cannot be the bytes of its range.
+pub(crate) fn contradiction(response: &HttpResponse) -> Option<String> {
+    let text = |name| Some(response.headers().get(name)?.to_str().ok()?.trim());
+    let range = text(CONTENT_RANGE).filter(|_| response.status().as_u16() == 206)?;
+    if text(CONTENT_TYPE).is_some_and(|kind| kind.starts_with("multipart/byteranges")) {
+        return Some("the server sends several ranges, and was asked for one".to_owned());
+    }
+    let (len, stated) = (range_len(range)?, text(CONTENT_LENGTH)?.parse::<u64>().ok()?);
+    let is_encoded = response.headers().contains_key(CONTENT_ENCODING);
+    (len != stated && !is_encoded)
+        .then(|| format!("the server says that {range} are {len} bytes, and sends {stated}"))
 }
 
 /// Returns true if the range of a response ends beyond any possible object: `object_store` adds one
@@ -203,6 +233,36 @@ mod tests {
         let gzip = response(206, &[("transfer-encoding", b"gzip, chunked"), range]);
         let said = Some("Transfer-Encoding: gzip, chunked".to_owned());
         assert_eq!(foreign_encoding(&gzip, None), said);
+    }
+
+    #[test]
+    fn a_range_is_read_in_the_forms_that_servers_send() {
+        for range in ["bytes 0-9/100", "Bytes 0-9/100", "bytes=0-9/100", " bytes  0 - 9 / 100"] {
+            let mut headers = HeaderMap::new();
+            headers.insert("content-range", HeaderValue::from_static(range));
+            with_standard_range(&mut headers);
+            assert_eq!(headers["content-range"], "bytes 0-9/100", "{range}");
+        }
+        for other in ["items 0-9/100", "byte", "0-9/100", "bytes */100"] {
+            let mut headers = HeaderMap::new();
+            headers.insert("content-range", HeaderValue::from_static(other));
+            with_standard_range(&mut headers);
+            assert_eq!(headers["content-range"], other);
+        }
+    }
+
+    /// The first bytes were used as those of the range, until there were too many.
+    #[test]
+    fn a_body_of_another_length_than_its_range_is_refused_by_its_head() {
+        let range: (&'static str, &[u8]) = ("content-range", b"bytes 0-9/100");
+        let of = |more: &[(&'static str, &[u8])]| {
+            contradiction(&response(206, &[&[range], more].concat())).unwrap_or_default()
+        };
+        assert_eq!(of(&[("content-length", b"10")]) + &of(&[]), "");
+        assert!(of(&[("content-length", b"11")]).contains("are 10 bytes, and sends 11"));
+        assert!(of(&[("content-length", b"9")]).contains("sends 9"));
+        let several = ("content-type", b"multipart/byteranges; boundary=a".as_slice());
+        assert!(of(&[several]).contains("several ranges"));
     }
 
     #[test]

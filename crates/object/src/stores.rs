@@ -46,7 +46,7 @@ pub struct Stores {
 #[derive(Clone)]
 pub(crate) struct BucketClient {
     pub(crate) store: Arc<dyn ObjectStore>,
-    /// The same store, if it supports paged listings.
+    /// The store as a pager, if it supports paged listings.
     pages: Option<Arc<dyn PaginatedListStore>>,
     /// The bucket and its endpoint: the device whose speed its objects share.
     pub(crate) device: String,

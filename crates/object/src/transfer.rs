@@ -63,19 +63,23 @@ pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: 
     };
     let urgency = Urgency { is_demand: !is_read_ahead, joined };
     let copied = copy(&object, &request, urgency, &mut reply);
-    match request.deadline.bound(copied).await {
-        Some(Ok(())) => reply.finish(),
-        Some(Err(error)) if error.is_of_all() => reply.fail_all(error.of_read()),
-        Some(Err(error)) => reply.fail(error.of_read()),
-        None => {
-            let is_silent = reply.remaining() == range.end - range.start;
-            // If the server has sent nothing, single pages would not arrive sooner; and a server
-            // that refuses gets no further requests.
-            let is_of_all = is_silent || request.failure.had_no_good_head();
-            let error = timed_out(&object, &request).of_read();
-            if is_of_all { reply.fail_all(error) } else { reply.fail(error) }
+    let ended = request.deadline.bound(copied).await;
+    let is_silent = reply.remaining() == range.end - range.start;
+    let (error, is_of_all) = match ended {
+        Some(Ok(())) => return reply.finish(),
+        // Single pages would get the same answer, except from a server that limits ranges.
+        Some(Err(error)) => {
+            let is_of_all = error.is_of_all() || (is_silent && !error.is_short_range(&range));
+            (error, is_of_all)
         }
-    }
+        // If the server has sent nothing, single pages would not arrive sooner; and a server that
+        // refuses gets no further requests.
+        None => {
+            let is_of_all = is_silent || request.failure.had_no_good_head();
+            (timed_out(&object, &request), is_of_all)
+        }
+    };
+    if is_of_all { reply.fail_all(error.of_read()) } else { reply.fail(error.of_read()) }
 }
 
 /// Reads a range into memory by one request, whatever its size, within the deadline.

@@ -58,7 +58,7 @@ impl LoopNotifier {
         self.inbox.event.as_raw_fd()
     }
 
-    /// Takes the numbers of the reads to poll.
+    /// Removes and returns the numbers of the reads to poll.
     fn take(&self) -> Vec<u64> {
         // Clear the descriptor first: a read woken after that makes it readable again.
         let _ = rustix::io::read(&self.inbox.event, &mut [0; 8]);
@@ -107,7 +107,7 @@ impl PendingRead {
 
 #[pymethods]
 impl PendingRead {
-    /// Number that identifies the read to the notifier.
+    /// Returns the number that identifies the read to the notifier.
     #[getter]
     fn number(&self) -> u64 {
         self.number

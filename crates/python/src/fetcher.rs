@@ -236,7 +236,8 @@ impl FetchJob {
         let oldest = fetcher.failures.keep(fetcher.identity.name(), error);
         if let Some((reply, place)) = self.0.take() {
             detached(py, move || {
-                reply.fail(io::Error::from_raw_os_error(errno));
+                // A call for each page of the range would raise as well.
+                reply.fail_all(io::Error::from_raw_os_error(errno));
                 drop(place);
             });
         }

@@ -36,7 +36,7 @@ impl PinnedRange {
         self.pages.len()
     }
 
-    /// Whether all bytes are contiguous in memory, so that `memoryview(..)` works.
+    /// True if all bytes are contiguous in memory, so that `memoryview(..)` works.
     #[getter]
     fn contiguous(&self) -> bool {
         self.pages.contiguous().is_some()

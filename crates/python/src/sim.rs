@@ -109,7 +109,7 @@ fn run_until(
     })
 }
 
-/// Takes some hundredths of a second.
+/// Steps between two checks for signals: some hundredths of a second.
 const STEPS: u64 = 50_000;
 
 /// Steps between checks when a Python policy decides.

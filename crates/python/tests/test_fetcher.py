@@ -150,6 +150,26 @@ def test_a_failed_request_is_asked_for_again_by_the_next_read(engine, data):
     assert file.read(10) == data[:10]
 
 
+@pytest.mark.parametrize("answer", ["raises", "too long", "no bytes"])
+def test_a_wrong_answer_is_not_followed_by_a_call_for_each_page(engine, answer):
+    """A read of 1 MiB from a fetcher that raised called it 257 times."""
+    calls = []
+
+    def fetch(start, end):
+        calls.append((start, end))
+        if answer == "raises":
+            raise PermissionError(errno.EPERM, "no")
+        return None if answer == "no bytes" else bytes(end - start + 1)
+
+    file = engine.open_fetcher(fetch, 8 << 20, "memory:wrong")
+    file.advise("random")
+    with pytest.raises(OSError) as raised:
+        file.pread(64 << 10, 0)
+    if answer == "raises":
+        assert isinstance(raised.value, PermissionError)
+    assert calls == [(0, 64 << 10)]
+
+
 def test_bad_arguments(engine):
     with pytest.raises(TypeError):
         engine.open_fetcher(None, 10, "x")

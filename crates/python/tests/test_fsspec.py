@@ -268,6 +268,26 @@ def test_a_local_file_that_was_changed_in_its_place_is_read_anew(tmp_path, conte
         assert file.read() == content * 2000
 
 
+def test_a_local_file_whose_time_was_set_back_is_read_anew(tmp_path):
+    """rsync --inplace --times keeps size, inode and time of modification."""
+    path, url = tmp_path / "x", f"foreread::file://{tmp_path}/x"
+
+    def write(content):
+        with open(path, "r+b" if path.exists() else "wb") as file:
+            file.write(content)
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+
+    write(b"first" * 2000)
+    changed = os.stat(path).st_ctime_ns
+    with fsspec.open(url) as file:
+        assert file.read() == b"first" * 2000
+    # Until the clock of the file system has advanced.
+    while os.stat(path).st_ctime_ns == changed:
+        write(b"other" * 2000)
+    with fsspec.open(url) as file:
+        assert file.read() == b"other" * 2000
+
+
 def test_local_files_that_stay_open_leave_descriptors_to_the_program(tmp_path):
     """A data set of a thousand files took all that a process has by default."""
     fs = ForereadFileSystem(target_protocol="file")

@@ -92,7 +92,7 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
                     Ok(()) => {
                         self.program.threads.add(thread, |_| self.process);
                         found = true;
-                        // It may have ended.
+                        // The thread may have ended.
                         let _ = interrupt(thread);
                     }
                     // It has ended, or one of our threads has started it and it is attached

@@ -47,9 +47,9 @@ struct TimedWait {
 /// Form of a restarted wait.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Restart {
-    /// With the same arguments: it has no time-out.
+    /// Restart with the same arguments: the call has no time-out.
     Same,
-    /// For the rest of its time.
+    /// Restart with the remaining time.
     Rest,
 }
 
@@ -156,7 +156,7 @@ fn restart_of(call: &InterruptedCall) -> Option<Restart> {
     is_endless.then_some(Restart::Same)
 }
 
-/// The time-out of `epoll_wait`: milliseconds, none if negative. One of 0 waits for nothing.
+/// Converts the time-out of `epoll_wait`: milliseconds; negative for none, 0 for no wait.
 fn timeout(argument: u64) -> Option<Duration> {
     let low = u32::try_from(argument & u64::from(u32::MAX)).ok()?;
     let ms = u64::try_from(low.cast_signed()).ok().filter(|ms| *ms > 0)?;

@@ -21,7 +21,7 @@ pub(crate) struct CallListener(OwnedFd);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoppedCall {
     id: u64,
-    /// The thread.
+    /// Calling thread.
     pub(crate) thread: u32,
     /// `AUDIT_ARCH_*`.
     pub(crate) arch: u32,
@@ -59,8 +59,8 @@ pub(crate) fn install(program: &[sock_filter], stops_at: StopsAt) -> io::Result<
     }
 }
 
-/// Privileged processes keep setuid programs working; others must give up gaining privileges
-/// (`no_new_privs`) to install a filter.
+/// Installs the filter. A process without privileges must first set `no_new_privs`, which disables
+/// setuid programs.
 fn set_filter(program: &[sock_filter], flags: libc::c_ulong) -> io::Result<i32> {
     let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let fprog = sock_fprog { len, filter: program.as_ptr().cast_mut() };

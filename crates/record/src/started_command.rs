@@ -28,7 +28,7 @@ use crate::listener::{self, CallListener};
 pub struct RecordCommand {
     /// The program, looked up in PATH as by a shell.
     pub program: OsString,
-    /// Its arguments.
+    /// Arguments of the command.
     pub args: Vec<OsString>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn start(command: &RecordCommand) -> Result<StartedCommand, RecordErr
     Ok(StartedCommand { process, socket: ours })
 }
 
-/// The command's side of the fork.
+/// Runs the child's side of the fork.
 fn run(ours: OwnedFd, socket: &OwnedFd, words: &[*const c_char], of: &[Vec<sock_filter>; 2]) -> ! {
     // Otherwise the end of the recorder would go unnoticed.
     drop(ours);
@@ -187,7 +187,7 @@ fn start_error(command: &RecordCommand, error: io::Error) -> RecordError {
     RecordError::Start { program: command.program.to_string_lossy().into_owned(), error }
 }
 
-/// The recorder's byte.
+/// Byte that the recorder sends once it traces the command.
 const TRACED: u8 = b't';
 const LISTENED: u8 = b'l';
 

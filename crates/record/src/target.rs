@@ -133,7 +133,7 @@ pub(crate) fn unprivileged(thread: u32) -> Option<String> {
     is_withheld.then(name)?
 }
 
-/// Without the right to execute, the bit means something else.
+/// Mode bits of a set-group-ID program; without group execution, the bit means mandatory locking.
 const SETGID: u32 = libc::S_ISGID | libc::S_IXGRP;
 
 fn memory(thread: u32) -> io::Result<File> {

@@ -25,13 +25,13 @@ pub(crate) enum ThreadStop {
     Call,
     /// Before delivery of this signal.
     Signal(c_int),
-    /// It was attached, interrupted or continued, or is new.
+    /// Attached, interrupted, continued, or newly created.
     Attached,
-    /// With its process, as by Ctrl-Z.
+    /// Stopped with its process, as by Ctrl-Z.
     Group,
-    /// It has started a thread or a process, returned by [`event_thread`].
+    /// Has started a thread or a process, returned by [`event_thread`].
     Begun,
-    /// Its process has called exec. [`event_thread`] returns the old number of the calling thread,
+    /// The process has called exec. [`event_thread`] returns the old number of the calling thread,
     /// which now has the number of the process.
     Exec,
 }

@@ -244,7 +244,7 @@ impl ClientSocket {
     }
 }
 
-/// A URI's text without its percent signs.
+/// Decodes the percent-encoding of a URI's text.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

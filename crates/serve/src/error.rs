@@ -17,7 +17,7 @@ pub enum ServeError {
     Unix(FileError),
     /// The server cannot listen on the address.
     Tcp {
-        /// The address.
+        /// Address to listen on.
         addr: SocketAddr,
         /// Error from the system.
         source: io::Error,

@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Takes lines.
+/// Callback that receives each line of the log.
 pub(crate) type LogSink = Box<dyn Fn(&str) + Send + Sync>;
 
 pub(crate) struct ClientLog {
@@ -19,7 +19,7 @@ pub(crate) struct ClientLog {
 
 #[derive(Debug, Default)]
 struct LogState {
-    /// When the current period began.
+    /// Start of the current period.
     since: Option<Instant>,
     /// Lines in it.
     lines: u32,

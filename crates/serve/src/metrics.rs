@@ -20,7 +20,7 @@ const READ: Labels<'static> = &[("direction", "read")];
 const WRITE: Labels<'static> = &[("direction", "write")];
 const PAGE_BYTES: f64 = 4096.0;
 
-/// The page of all metrics.
+/// Formats all metrics as one page.
 #[must_use]
 pub fn page(stats: &ServerStats) -> String {
     let mut to = Exposition::default();

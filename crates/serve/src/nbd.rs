@@ -80,13 +80,13 @@ pub enum NbdErrno {
     NoSpc = 28,
     /// Too long to be answered in one piece.
     Overflow = 75,
-    /// Not with these flags.
+    /// The flags are not supported.
     NotSup = 95,
     /// The server stops.
     Shutdown = 108,
 }
 
-/// The number that `bytes` begin with; they have to be long enough.
+/// Returns the number at the start of `bytes`, which must be long enough.
 fn be_u16(bytes: &[u8]) -> u16 {
     u16::from_be_bytes(
         *bytes.first_chunk().expect("the caller has checked that two bytes are there"),
@@ -105,7 +105,7 @@ fn be_u64(bytes: &[u8]) -> u64 {
     )
 }
 
-/// A length that a message can have: all of ours are far below this.
+/// Converts the length of a message; all lengths are far below the limit.
 fn len_u32(len: usize) -> u32 {
     u32::try_from(len).expect("texts of the protocol are far shorter than 4 GiB")
 }

@@ -63,7 +63,7 @@ impl Socket {
         Ok(bytes)
     }
 
-    /// The bytes that are there; None if there are none.
+    /// Receives the bytes that have arrived, without blocking; None if there are none.
     pub(crate) fn try_recv(&self, to: &mut [u8]) -> io::Result<Option<usize>> {
         match retry_on_intr(|| recv(&self.fd, &mut *to, RecvFlags::DONTWAIT)) {
             Ok((_, bytes)) => Ok(Some(bytes)),
@@ -96,7 +96,7 @@ impl Socket {
         let _ = shutdown(&self.fd, Shutdown::Read);
     }
 
-    /// Nothing goes either way any more.
+    /// Shuts the socket down in both directions.
     pub(crate) fn shut(&self) {
         let _ = shutdown(&self.fd, Shutdown::Both);
     }

@@ -1,8 +1,8 @@
-//! Random programs over devices with a volatile cache: `./dev durability files [RUNS [SEED]]`.
+//! Runs random programs over devices with a volatile cache: `./dev durability files [RUNS [SEED]]`.
 //!
-//! In:    how many runs, and the first seed.
-//! Out:   what they came to; or the first seed that fails, and why.
-//! Never: part of a test: that runs ten thousand (`tests/durability.rs`).
+//! In:    the number of runs and the first seed.
+//! Out:   totals, or the first failing seed and its violation.
+//! Never: part of a test; `tests/durability.rs` runs ten thousand.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +48,7 @@ fn main() {
     }
 }
 
-/// Runs the seeds on all cores; of those that fail, the lowest that was found.
+/// Runs the seeds on all cores. Returns the lowest failing seed that was found, if any fails.
 fn run_all(first: u64, runs: u64) -> Result<DurabilityOutcome, (u64, String)> {
     let (next, done) = (AtomicU64::new(first), AtomicU64::new(0));
     let end = first.saturating_add(runs);

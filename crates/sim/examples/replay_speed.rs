@@ -1,12 +1,12 @@
-//! How many requests of a trace a second a replay gets, on one core: `./dev bench replay [TRACE]`.
+//! Measures replayed requests a second, on one core: `./dev bench replay [TRACE]`.
 //!
-//! In:    a trace of any format; without one, a block trace is made from a seed.
+//! In:    a trace of any format; without one, a block trace generated from a seed.
 //! Out:   a table in Markdown, a row for each kind of replay.
-//! Never: part of a test: this is the machine's figure, not the simulator's.
+//! Never: part of a test: the result depends on the machine.
 //!
-//! The kinds take turns, three rounds of each. A run repeats its replay for half a second at least.
-//! Two rates of it are given: by the clock, and by the processor time of this thread, which other
-//! programs change less.
+//! The kinds alternate, for three rounds. A run repeats its replay for at least half a second. The
+//! table has its rate by the clock and by the CPU time of this thread, which other programs disturb
+//! less.
 
 #[path = "../tests/it/replay/block_trace.rs"]
 mod block_trace;
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Where the trace comes from.
+/// Origin of the trace.
 enum TraceSource {
     Recorded(PathBuf),
     Made(Arc<[u8]>),
@@ -84,7 +84,7 @@ impl TraceSource {
 
 /// A kind of replay.
 enum SpeedKind {
-    /// The trace is read and nothing else: no replay is faster.
+    /// Only reads the trace: the upper bound of every replay.
     Reading,
     /// `replay --cache lru`, by pages or by objects.
     Lru(CacheUnit, usize),
@@ -118,7 +118,7 @@ impl SpeedKind {
         }
     }
 
-    /// Replays the trace once. Returns how many requests that were.
+    /// Replays the trace once and returns its number of requests.
     fn replay(&self, trace: &TraceSource, of: &TraceSummary) -> Result<u64, Box<dyn Error>> {
         match self {
             Self::Reading => {
@@ -164,11 +164,11 @@ fn device() -> DeviceParams {
     known::find("cloud-gp3").expect("a known device").model
 }
 
-/// One run: its requests, and how long they took.
+/// Number of requests of one run, and its duration.
 struct SpeedRun {
     requests: u64,
     wall_s: f64,
-    /// None where the kernel does not say.
+    /// None if the kernel does not report it.
     cpu_s: Option<f64>,
 }
 
@@ -191,7 +191,7 @@ fn run(
     }
 }
 
-/// The processor time of this thread so far: the first number of its `schedstat`, in ns.
+/// Returns the CPU time of this thread: the first number of its `schedstat`, in ns.
 fn cpu_s() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_whitespace().next()?.parse::<f64>().ok().map(|ns| ns / 1e9)
@@ -211,7 +211,7 @@ fn row(kind: &SpeedKind, runs: &[SpeedRun]) -> String {
     format!("| {} | {of} | {} | {by_cpu} | {ns:.0} |", kind.name(), millions(by_clock))
 }
 
-/// The median, the least and the most, in millions.
+/// Formats median, minimum and maximum, in millions.
 fn millions(mut rates: Vec<f64>) -> String {
     rates.sort_by(f64::total_cmp);
     let (least, most) = (rates[0], rates[rates.len() - 1]);
@@ -225,10 +225,10 @@ fn median(mut rates: Vec<f64>) -> f64 {
 
 const ROUNDS: u32 = 3;
 
-/// A run takes so long at least.
+/// Minimum duration of a run.
 const LEAST_S: f64 = 0.5;
 
-/// Of the trace that is made.
+/// Length of the generated trace.
 const REQUESTS: u32 = 200_000;
 const SEED: u64 = 1;
 

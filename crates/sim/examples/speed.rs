@@ -1,8 +1,8 @@
-//! How many requests a second the simulator's devices get, on one core: `./dev bench sim`.
+//! Measures simulated requests a second, on one core: `./dev bench sim`.
 //!
 //! In:    nothing.
 //! Out:   one line for each scenario.
-//! Never: part of a test: this is the machine's figure, not the simulator's.
+//! Never: part of a test: the result depends on the machine.
 
 use std::time::Instant as Clock;
 
@@ -24,7 +24,7 @@ fn main() {
         let text =
             format!("name = {name:?}\n{cache}\n{DEVICE}scheduler = {scheduler}\n{FILE}{processes}");
         let scenario = Scenario::built_in(&text);
-        // The fastest of several: whatever else the machine does only takes time away.
+        // The fastest of several runs, because other programs can only slow a run down.
         let best = (0..RUNS).map(|_| measure(&scenario)).min_by(|a, b| a.1.total_cmp(&b.1));
         let (requests, seconds) = best.expect("it was measured");
         #[expect(clippy::cast_precision_loss, reason = "a rate")]
@@ -33,7 +33,7 @@ fn main() {
     }
 }
 
-/// The requests of a run, and the seconds that it took.
+/// Returns the number of requests of a run, and its seconds.
 fn measure(scenario: &Scenario) -> (u64, f64) {
     let mut building = scenario.build(RecordMode::Hash).expect("a scenario of ours");
     #[expect(clippy::disallowed_methods, reason = "a measurement takes the time")]

@@ -77,7 +77,7 @@ pub trait CachePolicy: std::fmt::Debug {
     /// Drops a key that left the cache by other means than eviction.
     fn forget(&mut self, key: CacheKey);
 
-    /// The number of keys in the cache.
+    /// Returns the number of keys in the cache.
     fn len(&self) -> usize;
 
     /// Returns true if the cache is empty.

@@ -8,7 +8,7 @@ mod run;
 use hdrhistogram::Histogram;
 
 pub use misses::MissRow;
-pub use replay::{GroupRow, ReplayRow, WaitRow, replay_label};
+pub use replay::{GroupRow, ReplayRow, ReplaySetup, WaitRow, replay_label};
 pub use run::{CacheRow, DeviceRow, LatencyRow, ProcessRow, RunRow};
 
 #[expect(clippy::cast_precision_loss, reason = "53 bits of nanoseconds are a hundred days")]

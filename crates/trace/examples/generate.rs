@@ -1,5 +1,5 @@
-//! Writes a trace of so many lines to stdout, in the format of the MSR Cambridge traces: for
-//! readers that are to be tried with more lines than a file should have.
+//! Writes a trace with the given number of lines to stdout, in the format of the MSR Cambridge
+//! traces, to test readers with more lines than fit on the disk.
 //!
 //!     cargo run --release -p foreread-trace --example generate -- 100000000 | foreread-lab trace -
 

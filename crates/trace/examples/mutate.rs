@@ -1,18 +1,18 @@
-//! Reads damaged traces until the time is over or so many were read, or one of them shows a bug.
+//! Feeds damaged traces to the parsers until a limit of time or cases, or until one shows a bug.
 //!
 //!     cargo run --release -p foreread-trace --example mutate -- --seconds 600
 //!     cargo run --release -p foreread-trace --example mutate -- --format blkparse --cases 1000000
 //!
 //! | option | |
 //! |---|---|
-//! | `--format PARSER` | one parser: a format, or gzip, xz or zstd; without it all, in turns |
-//! | `--seconds N` | how long each of them is tried |
-//! | `--cases N` | or how many traces each is given: 1000000 if neither is said |
-//! | `--seed N` | another seed has other cases: 1 if it is not said |
-//! | `--from N` | the first case: with `--cases 1` that of a bug alone |
+//! | `--format PARSER` | one parser: a format, or gzip, xz or zstd; default: all in turn |
+//! | `--seconds N` | time for each parser |
+//! | `--cases N` | traces for each parser; default without `--seconds`: 1000000 |
+//! | `--seed N` | determines the cases; default: 1 |
+//! | `--from N` | the first case; with `--cases 1`, repeats the case of a bug |
 //!
-//! A bug is a panic whose message has the seed, the case and the bytes. A line for each parser says
-//! how many traces it was given, how many bytes they had, and how fast it was.
+//! A bug is a panic; its message has the seed, the case and the bytes. For each parser, one line
+//! has the number of traces, their bytes and the speed.
 
 #[path = "../tests/support/mutation.rs"]
 mod mutation;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use mutation::Subject;
 
-/// What was asked for.
+/// Parsed arguments.
 struct MutateArgs {
     subjects: Vec<Subject>,
     seconds: Option<u64>,
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Gives one parser its cases, and says how many there were.
+/// Feeds one parser its cases and prints their number.
 fn read(subject: Subject, args: &MutateArgs) {
     let began = now();
     let (mut next, mut bytes) = (args.from, 0);
@@ -99,7 +99,7 @@ fn read(subject: Subject, args: &MutateArgs) {
     );
 }
 
-/// Some hundredths of a second.
+/// Cases between two looks at the clock: some hundredths of a second.
 const BETWEEN_LOOKS: u64 = 1000;
 
 #[expect(clippy::disallowed_methods, reason = "it is asked to run for a time")]

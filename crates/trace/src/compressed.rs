@@ -72,7 +72,7 @@ struct ExplainedDecoder<R> {
     decoder: R,
     what: &'static str,
     at_end: Rc<Cell<bool>>,
-    /// It has returned data.
+    /// True once the decoder has returned data.
     has_begun: bool,
 }
 

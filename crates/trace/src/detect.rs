@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::format::heading::of_heading;
+use crate::format::heading::{Heading, of_heading};
 use crate::format::{TraceFormat, blkparse, fio, own, packed};
-use crate::text_lines::{text_of, without_mark};
+use crate::text_lines::{text_of, trimmed, without_mark};
 use crate::unsupported;
 
 /// Returns the format of a trace with these first bytes.
@@ -15,6 +15,9 @@ use crate::unsupported;
 pub(crate) fn detect(head: &[u8]) -> Result<TraceFormat, String> {
     if head.starts_with(own::MAGIC) {
         return Ok(TraceFormat::Foreread);
+    }
+    if let Some((_, heading)) = commented_heading(head) {
+        return Ok(heading.format);
     }
     let line = first_line(head);
     if let Some(format) = line.as_deref().map(of_line).transpose()?.flatten() {
@@ -40,12 +43,26 @@ pub(crate) fn detect(head: &[u8]) -> Result<TraceFormat, String> {
 /// it may contain any byte except 0.
 pub(crate) fn first_line(head: &[u8]) -> Option<Cow<'_, str>> {
     let lines = without_mark(head).split(|byte| *byte == b'\n');
-    let mut lines = lines.map(|line| text_of(line.trim_ascii()));
+    let mut lines = lines.map(|line| text_of(trimmed(line)));
     lines.find(|line| !is_comment(line)).filter(|line| !line.contains('\0'))
+}
+
+/// Returns the heading in the last comment above the first line, as awk and NumPy write it, if it
+/// has as many columns as that line.
+pub(crate) fn commented_heading(head: &[u8]) -> Option<(String, Heading)> {
+    let first = first_line(head)?;
+    let lines = without_mark(head).split(|byte| *byte == b'\n');
+    let lines = lines.map(|line| text_of(trimmed(line)));
+    let comments = lines.take_while(|line| is_comment(line)).filter(|line| line.contains('#'));
+    let comment =
+        comments.last()?.trim_start().trim_start_matches('#').trim_matches(' ').to_owned();
+    let heading = of_heading(&comment).ok().flatten()?;
+    heading.fits(&first).then_some((comment, heading))
 }
 
 /// Returns true if a line is empty or a comment.
 pub(crate) fn is_comment(line: &str) -> bool {
+    let line = line.trim_start();
     line.is_empty() || line.starts_with('#')
 }
 

@@ -9,10 +9,10 @@ use std::path::Path;
 use foreread_core::units::Nanos;
 
 use crate::compressed::decompressed;
-use crate::detect::{detect, first_line, is_comment};
+use crate::detect::{commented_heading, detect, first_line, is_comment};
 use crate::error::{Position, TraceError};
 use crate::file_table::FileTable;
-use crate::format::heading::of_heading;
+use crate::format::heading::{Heading, of_heading};
 use crate::format::own::{MAGIC, OwnDecoder};
 use crate::format::packed::{PackedFormat, is_folded};
 use crate::format::{LineParser, PackedParser as _, TraceFormat, blkparse, columns, fio};
@@ -36,7 +36,7 @@ pub struct TraceReader<'r> {
 }
 
 enum TraceBody<'r> {
-    Text { lines: TextLines<Box<dyn BufRead + 'r>>, parser: Box<dyn LineParser>, has_heading: bool },
+    Text { lines: TextLines<Box<dyn BufRead + 'r>>, parser: Box<dyn LineParser>, top: TextTop },
     Packed { input: Box<dyn BufRead + 'r>, format: PackedFormat, number: u64, folded: u64 },
     Own { input: Box<dyn BufRead + 'r>, decoder: OwnDecoder, number: u64 },
 }
@@ -200,6 +200,34 @@ impl std::fmt::Debug for TraceReader<'_> {
     }
 }
 
+/// The heading of a text.
+#[derive(Debug, Default)]
+struct TextTop {
+    /// No line behind the comments at the top has been read.
+    is_next: bool,
+    heading: Option<String>,
+    /// The heading is a comment.
+    is_comment: bool,
+}
+
+impl TextTop {
+    /// Returns true if the line is the heading, also where joined files repeat it.
+    fn is_heading(&mut self, line: &str) -> bool {
+        let is_first = std::mem::take(&mut self.is_next);
+        let Some(heading) = &self.heading else { return false };
+        (is_first && !self.is_comment) || heading == line
+    }
+
+    /// Returns true if a line without a request is a heading other than the first one.
+    fn is_other_heading(&self, line: &str) -> bool {
+        self.heading.is_some() && matches!(of_heading(line), Ok(Some(_)))
+    }
+}
+
+/// Error for a second heading.
+const OTHER_HEADING: &str = "another heading, with other columns: two traces were joined; give \
+                             them as two";
+
 /// A parsed line or record.
 enum Parsed {
     Record(RawRecord),
@@ -217,7 +245,7 @@ impl<'r> TraceBody<'r> {
         rest: Box<dyn BufRead + 'r>,
     ) -> Result<(Self, TraceLevel), String> {
         let mut level = format.level();
-        let mut has_heading = false;
+        let mut top = TextTop::default();
         let parser: Box<dyn LineParser> = match format {
             TraceFormat::VscsiV1 => {
                 return Ok((Self::packed(PackedFormat::VscsiV1, head, rest), level));
@@ -245,13 +273,26 @@ impl<'r> TraceBody<'r> {
             | TraceFormat::Spc
             | TraceFormat::Mqsim
             | TraceFormat::Csv => {
-                let line = first_line(&head).unwrap_or_default();
-                let heading = of_heading(&line);
                 let is_csv = format == TraceFormat::Csv;
-                let found = if is_csv { heading? } else { heading.unwrap_or_default() };
-                has_heading = found.as_ref().is_some_and(|found| is_csv || found.format == format);
-                let (layout, notes) = match found.filter(|_| has_heading) {
-                    Some(found) => (found.layout, found.notes),
+                let is_of_format = |found: &Heading| is_csv || found.format == format;
+                let commented =
+                    commented_heading(&head).filter(|(_, heading)| is_of_format(heading));
+                let found = match commented {
+                    Some((line, heading)) => Some((line, heading, true)),
+                    None => {
+                        let line = first_line(&head).unwrap_or_default();
+                        let heading = of_heading(&line);
+                        let heading = if is_csv { heading? } else { heading.unwrap_or_default() };
+                        let heading = heading.filter(is_of_format);
+                        heading.map(|heading| (line.into_owned(), heading, false))
+                    }
+                };
+                top.is_next = true;
+                let (layout, notes) = match found {
+                    Some((line, heading, is_comment)) => {
+                        top = TextTop { heading: Some(line), is_comment, ..top };
+                        (heading.layout, heading.notes)
+                    }
                     None if is_csv => {
                         return Err("line 1 names no columns for time, offset and length".into());
                     }
@@ -262,7 +303,7 @@ impl<'r> TraceBody<'r> {
             }
         };
         let lines: Box<dyn BufRead + 'r> = Box::new(Cursor::new(head).chain(rest));
-        Ok((Self::Text { lines: TextLines::new(lines), parser, has_heading }, level))
+        Ok((Self::Text { lines: TextLines::new(lines), parser, top }, level))
     }
 
     fn packed(format: PackedFormat, head: Vec<u8>, rest: Box<dyn BufRead + 'r>) -> Self {
@@ -284,18 +325,21 @@ impl<'r> TraceBody<'r> {
     fn next(&mut self, files: &mut FileTable) -> Result<Parsed, String> {
         let found = |record: Option<RawRecord>| record.map_or(Parsed::Skipped, Parsed::Record);
         match self {
-            Self::Text { lines, parser, has_heading } => {
+            Self::Text { lines, parser, top } => {
                 if !lines.advance().map_err(no_line)? {
                     return Ok(Parsed::End);
                 }
                 let line = lines.text();
-                let is_empty = line.is_empty();
                 // A comment before the heading does not count as one.
-                let is_comment = is_comment(&line) && (*has_heading || parser.has_comments());
-                if is_empty || is_comment || std::mem::take(has_heading) {
+                let is_comment = is_comment(&line) && (top.is_next || parser.has_comments());
+                if line.trim().is_empty() || is_comment || top.is_heading(&line) {
                     return Ok(Parsed::Nothing);
                 }
-                parser.parse(&line, files).map(found)
+                let record = parser.parse(&line, files)?;
+                if record.is_none() && top.is_other_heading(&line) {
+                    return Err(OTHER_HEADING.into());
+                }
+                Ok(found(record))
             }
             Self::Packed { input, format, number, folded } => {
                 *number += 1;

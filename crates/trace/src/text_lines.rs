@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, BufRead};
 
-/// Reads lines.
+/// Reader of lines with a bounded length.
 pub(crate) struct TextLines<R> {
     input: R,
     line: Vec<u8>,
@@ -49,17 +49,25 @@ impl<R: BufRead> TextLines<R> {
         }
     }
 
-    /// Returns the last line without surrounding white space. A byte that is not UTF-8 becomes
-    /// `\\x` and two hexadecimal digits.
+    /// Returns the last line without surrounding white space except tabs. A byte that is not UTF-8
+    /// becomes `\\x` and two hexadecimal digits.
     pub(crate) fn text(&self) -> Cow<'_, str> {
         let line = if self.number == 1 { without_mark(&self.line) } else { &self.line };
-        text_of(line.trim_ascii())
+        text_of(trimmed(line))
     }
 }
 
 /// Returns the bytes without a leading byte-order mark.
 pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
+/// Returns the line without surrounding white space except tabs: a field between tabs may be empty.
+pub(crate) fn trimmed(line: &[u8]) -> &[u8] {
+    let is_blank = |byte: &u8| byte.is_ascii_whitespace() && *byte != b'\t';
+    let start = line.iter().position(|byte| !is_blank(byte)).unwrap_or(line.len());
+    let end = line.iter().rposition(|byte| !is_blank(byte)).map_or(start, |last| last + 1);
+    &line[start..end]
 }
 
 /// Converts bytes to text: process names are truncated within a character, and may contain any

@@ -263,7 +263,7 @@ const OF_DISK: [&str; 30] = [
 const SETTINGS: [&str; 5] =
     ["read_ahead_kb", "queue/scheduler", "nr_requests", "fifo_batch", "async_depth"];
 
-/// More files than a machine with a thousand disks has.
+/// Largest number of files in a recording, more than a machine with a thousand disks has.
 const FILES_MAX: usize = 200_000;
 
 #[cfg(test)]

@@ -125,7 +125,7 @@ pub struct Finding {
     pub check: &'static str,
     /// The condition.
     pub what: String,
-    /// Its consequence.
+    /// Consequence of the condition.
     pub why: String,
     /// Figures, and the files they come from.
     pub evidence: Vec<String>,
@@ -153,7 +153,7 @@ pub struct StackLayer {
     pub scheduler: Option<String>,
     /// Bytes by which its start misses a physical block, if the kernel reports it.
     pub alignment_offset: Option<u64>,
-    /// Role of its window in reads from the top.
+    /// Effect of the layer's window on reads from the top of the stack.
     pub role: LayerRole,
 }
 

@@ -181,7 +181,8 @@ fn disk(
 /// SCSI type number of optical drives.
 const SCSI_CD: u64 = 5;
 
-/// Behind USB only a registered name is unique to the disk; others are derived from model names.
+/// Returns whether a WWID is unique worldwide. Behind USB only a registered name is; others are
+/// derived from model names.
 fn is_world_wide((_, wwid): &(String, String)) -> bool {
     wwid.starts_with("naa.") || wwid.starts_with("eui.")
 }
@@ -217,7 +218,7 @@ pub(crate) fn readable_id(kind: &str, keys: &[(String, String)]) -> String {
     format!("{kind}-{readable}-{:016x}", fnv1a(text.as_bytes()))
 }
 
-/// 64-bit FNV-1a, fixed here because file names depend on it.
+/// Returns the 64-bit FNV-1a hash, implemented here because file names depend on it.
 fn fnv1a(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)

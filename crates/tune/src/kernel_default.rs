@@ -73,8 +73,8 @@ fn by_limits(queue: &Queue, release: &str) -> KernelDefault {
     KernelDefault { window_kib, reason }
 }
 
-/// Before this release, only arrays did ("block: lift setting the readahead size into the block
-/// layer").
+/// First release in which every device, not only arrays, derives its window from io_opt ("block:
+/// lift setting the readahead size into the block layer").
 const ASKS_IO_OPT: (u32, u32) = (5, 10);
 
 /// Parses a release: `6.18.44-fc` is (6, 18).

@@ -87,7 +87,7 @@ pub enum Governor {
     },
     /// The file system's own prefetcher.
     Own {
-        /// Setting of that prefetcher.
+        /// Setting of the file system's prefetcher.
         setting: String,
     },
     /// No window: the files are in memory.
@@ -133,7 +133,7 @@ pub fn mount_windows(sys: &SystemRoot, devices: &[BlockDevice]) -> Vec<MountWind
     mount_windows_by(&BdiRules::of(sys), sys, devices)
 }
 
-/// Returns the same, with udev rules that may have been parsed before.
+/// Like [`mount_windows`], with udev rules that the caller may already have parsed.
 pub(crate) fn mount_windows_by(
     rules: &BdiRules<'_>,
     sys: &SystemRoot,

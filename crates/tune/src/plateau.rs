@@ -93,7 +93,7 @@ pub enum Standing {
     Below,
     /// Surely above.
     Above,
-    /// Not known yet.
+    /// Still unknown.
     Open,
     /// Too close to the threshold for the side to matter.
     Near,
@@ -337,7 +337,7 @@ const SURE: f64 = 3.0;
 /// Up to this many readings may all have been disturbed, and their spread is unreliable.
 pub(crate) const FEW: u32 = 8;
 
-/// The same limit if readings hardly differ.
+/// The same limit for readings that hardly differ.
 const FEW_OF_CALM: u32 = 3;
 
 /// Smaller deviations are calm.

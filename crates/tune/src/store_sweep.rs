@@ -59,7 +59,7 @@ pub const STORE_SHARE: f64 = 0.97;
 #[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreSweepEnd {
-    /// No open question was left.
+    /// Every question was answered.
     Settled,
     /// The time ran out; the intervals state the uncertainty.
     OutOfTime,
@@ -285,7 +285,7 @@ const NEW_CONNECTIONS: u32 = 5;
 /// Small reads before the climb, one at a time: p99 takes a hundred.
 const SMALL_READS_FIRST: u32 = 120;
 
-/// Limit on their share of the time, for a distant store.
+/// Largest share of the time for small reads, for a distant store.
 const SMALL_SHARE_FIRST: f64 = 0.08;
 
 /// Limit on the share of the small reads between two rounds.

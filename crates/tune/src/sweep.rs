@@ -71,7 +71,7 @@ impl Sweep {
         Self { settings }
     }
 
-    /// Measures.
+    /// Runs the sweep.
     pub fn run(&self, probe: &mut dyn Probe, tell: &mut dyn FnMut(SweepProgress)) -> SweepOutcome {
         let mut run = SweepRun::new(&self.settings, probe, tell);
         let stopped = run.all().err();

@@ -323,7 +323,7 @@ fn known(number: u64, sys: &SystemRoot) -> Option<BlockDevice> {
     sys.device_numbered(rustix::fs::major(number), rustix::fs::minor(number))
 }
 
-/// Less cannot be read for long enough.
+/// Smallest target: a smaller one cannot be read for long enough.
 const LEAST: ByteCount = ByteCount(1 << 20);
 
 #[cfg(test)]

@@ -134,11 +134,12 @@ impl TemporarySettings {
         }
     }
 
-    /// Restores all settings. More can be made afterwards.
+    /// Restores all settings. Further settings may follow.
     ///
     /// # Errors
     ///
-    /// If a setting could not be restored. It stays in the notes, and the next start retries.
+    /// If a setting could not be restored. It stays in the restore journal, and the next start
+    /// retries.
     pub fn restore(&self) -> io::Result<Restored> {
         let restored = match self.lock().ask(&HolderRequest::Restore) {
             Ok(HolderReply::Restored(restored)) => restored,

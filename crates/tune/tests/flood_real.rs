@@ -166,7 +166,7 @@ fn a_small_or_full_file_system_is_refused_and_left_as_it_was() {
     assert!(why.ends_with("MiB free, 128 MiB needed; name another folder"), "{why}");
     assert_eq!(small.free(), free);
 
-    // The file system reports free space, but the allocation fails: it has a quota of its own.
+    // A file system that is large enough, but nearly full.
     let full = Disk::new(256);
     let free = full.free();
     let held = full.hold_all_but(8);

@@ -1,11 +1,11 @@
-//! Times redb on its own backend (the kernel's page cache) and on this one, in turns.
+//! Times redb on its own backend (the kernel's page cache) and on this one, alternately.
 //!
 //!     cargo run --release -p foreread-redb --example compare -- [DIRECTORY [MIB]]
 //!
 //! In:    a directory on the file system to measure, by default the current one; the size of the
 //!        table, by default 256 MiB.
 //! Out:   for each pattern the median of five rounds of both backends, the ratio and its spread.
-//! Never: a database left behind.
+//! Never: a database that stays behind.
 //!
 //! redb's own cache is 8 MiB for both, so that the pages come from the backend. The kernel may use
 //! all memory; the engine gets half the table, and then twice the table.
@@ -31,11 +31,11 @@ const ROUNDS: usize = 5;
 const GETS: u64 = 4000;
 const COMMITS: u64 = 100;
 
-/// One backend to be timed.
+/// A backend to time.
 #[derive(Clone, Copy)]
 enum Method {
     Kernel,
-    /// With this many bytes of memory.
+    /// foreread, with this many bytes of memory.
     Engine(u64),
 }
 
@@ -96,7 +96,7 @@ fn median(of: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// The seconds of each pattern, in the order of [`PATTERNS`].
+/// Returns the seconds of each pattern, in the order of [`PATTERNS`].
 fn time_all(method: Method, path: &Path, rows: u64) -> Outcome<Vec<f64>> {
     let mut seconds = Vec::new();
     let database = open(method, path)?;
@@ -136,7 +136,7 @@ fn open(method: Method, path: &Path) -> Outcome<Database> {
     })
 }
 
-/// Makes the kernel forget the file's pages.
+/// Drops the file's pages from the kernel's cache.
 fn forget(path: &Path) -> Outcome<()> {
     let file = File::open(path)?;
     file.sync_all()?;

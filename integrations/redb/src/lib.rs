@@ -1,5 +1,5 @@
-//! A storage backend for [redb](https://docs.rs/redb), the embedded key-value store: its pages go
-//! through foreread instead of the kernel's page cache.
+//! A storage backend for [redb](https://docs.rs/redb), the embedded key-value store: redb reads and
+//! writes its pages through foreread instead of the kernel's page cache.
 //!
 //! ```no_run
 //! use foreread_redb::EngineBackend;
@@ -8,7 +8,7 @@
 //! let engine = foreread::Engine::builder().memory(512 << 20).build()?;
 //! let backend = EngineBackend::open(&engine, "/var/lib/app/data.redb")?;
 //! let database = redb::Database::builder()
-//!     .set_cache_size(16 << 20) // redb's own cache of pages; the engine has the large one
+//!     .set_cache_size(16 << 20) // redb's own cache can be small
 //!     .create_with_backend(backend)?;
 //! # drop(database);
 //! # Ok(()) }
@@ -16,9 +16,9 @@
 //!
 //! In:    reads and writes of redb's pages.
 //! Out:   the same, through the engine's cache, read-ahead and scheduler.
-//! Never: a commit that is acknowledged and not durable: redb's `sync_data` is the engine's.
+//! Never: a commit that is acknowledged before it is durable: redb's `sync_data` is the engine's.
 //!
-//! Copy this file into a program that uses redb: it is all that is needed.
+//! To use it, copy this file into your program.
 
 use std::io;
 use std::ops::Bound;
@@ -28,16 +28,16 @@ use foreread::{Engine, File, OpenOptions};
 use redb::backends::FileBackend;
 use redb::{BackendError, DatabaseError, StorageBackend};
 
-/// A database's file, opened by an engine.
+/// The file of a database, opened by an engine.
 #[derive(Debug)]
 pub struct EngineBackend {
     file: File,
-    /// Only for its locks: they keep other processes, and a second database of this one, away.
+    /// Holds the locks that keep out other processes and a second database of this process.
     locks: FileBackend,
 }
 
 impl EngineBackend {
-    /// Opens the file of a database, and makes an empty one if there is none.
+    /// Opens the file of a database, or creates an empty one.
     ///
     /// # Errors
     ///
@@ -57,11 +57,11 @@ impl EngineBackend {
         Self::of_file(engine, std::fs::File::open(path)?, &OpenOptions::new())
     }
 
-    /// Takes a file that is open, with the engine's options for it.
+    /// Takes an open file, with the engine's options for it.
     ///
     /// # Errors
     ///
-    /// If the engine cannot use it so.
+    /// If the engine cannot open it with these options.
     pub fn of_file(
         engine: &Engine,
         file: std::fs::File,
@@ -93,7 +93,7 @@ impl StorageBackend for EngineBackend {
         Ok(self.file.write_all_at(data, offset)?)
     }
 
-    /// Writes what is still in memory before another process may take the lock.
+    /// Writes the dirty pages before another process may take the lock.
     fn close(&self) -> io::Result<()> {
         let written = self.file.sync_data();
         self.locks.close()?;

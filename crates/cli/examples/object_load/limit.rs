@@ -1,8 +1,8 @@
-//! What a store gives: whole parts of 8 MiB, many at a time, their bytes thrown away.
+//! Measures the throughput of a store: parallel requests for parts of 8 MiB, discarding the bytes.
 //!
 //! In:    an object, a number of connections.
-//! Out:   bytes of whole parts and the time that they took.
-//! Never: a part that is not over when the time is: the last ones count in full, with their time.
+//! Out:   bytes of complete parts and their time.
+//! Never: a partial part: when the time is over, the last parts still complete and count.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::reader::{BareObject, bare, runtime};
 
-/// Parallel requests, not started.
+/// Parallel requests that have not started.
 pub(crate) struct Gets {
     runtime: Runtime,
     object: BareObject,
@@ -36,7 +36,7 @@ impl Gets {
         Ok(Self { runtime, object, connections, len })
     }
 
-    /// Each connection asks for part after part; after [`TIME`] none begins another.
+    /// Requests parts one after the other on each connection, until [`TIME`] has passed.
     pub(crate) fn run(self) -> Result<(u64, f64), Box<dyn Error>> {
         let Self { runtime, object: (store, key), connections, len } = self;
         let next = Arc::new(AtomicU64::new(0));
@@ -69,5 +69,5 @@ impl Gets {
 
 const PART: u64 = 8 << 20;
 
-/// When the last part begins.
+/// Time after which no part begins.
 const TIME: Duration = Duration::from_millis(800);

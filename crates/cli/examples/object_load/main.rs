@@ -1,4 +1,4 @@
-//! Reads objects in one of the ways that programs do, and says what that took.
+//! Reads objects with one workload and prints its cost.
 //!
 //! ```console
 //! $ object_load seq128k engine:s3://lab/big.bin
@@ -10,7 +10,7 @@
 //!        before it starts and another one before it ends, so that a caller can look at counters in
 //!        between.
 //! Out:   one line of JSON.
-//! Never: a byte that is not there: each read is whole.
+//! Never: a short read.
 
 mod limit;
 mod nbd;
@@ -28,7 +28,7 @@ use work::{Outcome, Work};
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [work, target] = &*args else { return Err(usage().into()) };
-    // As the crate does it: its client and the bare one have the same TLS.
+    // As in foreread-object, so that the bare client uses the same TLS.
     let _ = rustls::crypto::ring::default_provider().install_default();
     if let Some(connections) = work.strip_prefix("limit") {
         let gets = limit::Gets::new(target, connections.parse()?)?;
@@ -41,17 +41,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut readers = reader::open(target, work.files())?;
         let outcome = work.run(&mut readers, || {
             wait_for_line("ready")?;
-            // The peak is that of the run.
+            // Resets the peak of resident memory at the start of the run.
             std::fs::write("/proc/self/clear_refs", "5").or(Ok(()))
         })?;
         print(&args[0], &outcome, outcome.cpu)?;
     }
     wait_for_line("done")?;
-    // Without waiting for what is in flight.
+    // Exits without waiting for requests in flight.
     std::process::exit(0);
 }
 
-/// Says a word and waits until the caller has answered.
+/// Prints a word and waits for a line on stdin.
 fn wait_for_line(word: &str) -> std::io::Result<()> {
     println!("{word}");
     std::io::stdout().flush()?;
@@ -91,14 +91,14 @@ fn print(work: &str, outcome: &Outcome, cpu: Duration) -> std::io::Result<()> {
     std::io::stdout().flush()
 }
 
-/// The processor time of all threads so far.
+/// Returns the CPU time of all threads.
 fn cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The peak of resident memory, in KiB.
+/// Returns the peak of resident memory, in KiB.
 fn rss_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -2,14 +2,14 @@
 //!
 //! In:    a Unix socket.
 //! Out:   bytes of the default export.
-//! Never: an option of the protocol that a read does not need.
+//! Never: protocol options that reads do not need.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
 use crate::reader::Reader;
 
-/// The export of a server.
+/// Connection to the default export of a server.
 pub(crate) struct NbdReader(UnixStream);
 
 impl NbdReader {

@@ -1,8 +1,8 @@
-//! The targets: anything that returns bytes at an offset.
+//! Targets of the reads: anything that returns bytes at an offset.
 //!
 //! In:    `path:FILE`, `engine:URL`, `get:URL`, `nbd:SOCKET`.
-//! Out:   readers, open.
-//! Never: a cache but that of the target.
+//! Out:   open readers.
+//! Never: a cache, except the target's own.
 
 use std::error::Error;
 use std::fs::File;
@@ -22,20 +22,20 @@ use crate::nbd::NbdReader;
 
 /// Target of the reads.
 pub(crate) trait Reader: Send {
-    /// Reads exactly so many bytes.
+    /// Fills `to` from offset `at`.
     fn read_exact_at(&mut self, to: &mut [u8], at: u64) -> io::Result<()>;
 
-    /// The same file for another thread, if it can be read by several at once.
+    /// Returns a reader of the same file for another thread, if the target allows it.
     fn another(&self) -> Option<Box<dyn Reader>>;
 }
 
-/// Opens a target; with more files than one, `{}` in it is 00, 01, and so on.
+/// Opens a target. With several files, `{}` in its name becomes 00, 01, and so on.
 pub(crate) fn open(target: &str, files: usize) -> Result<Vec<Box<dyn Reader>>, Box<dyn Error>> {
     let (kind, name) = target.split_once(':').ok_or("a target is KIND:NAME")?;
     let names = (0..files).map(|number| name.replace("{}", &format!("{number:02}")));
     let mut readers: Vec<Box<dyn Reader>> = Vec::new();
-    // What the commands have by default; the memory is there before the clock starts, as that of a
-    // program that has read before.
+    // The defaults of the commands. Memory is allocated before the clock starts, as in a program
+    // that has already read.
     let builder = Engine::builder().memory(256 << 20).prefault(true).learn_max_window();
     let engine = match std::env::var_os("REMEMBER") {
         Some(directory) => builder.remember(directory),
@@ -58,12 +58,12 @@ pub(crate) fn open(target: &str, files: usize) -> Result<Vec<Box<dyn Reader>>, B
     Ok(readers)
 }
 
-/// As many workers as the crate has.
+/// Creates a runtime with as many workers as foreread-object uses.
 pub(crate) fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
 }
 
-/// An object of a store, without anything of this project around it.
+/// An object of a store, read without foreread.
 pub(crate) type BareObject = (Arc<dyn ObjectStore>, Path);
 
 pub(crate) fn bare(url: &str) -> Result<BareObject, Box<dyn Error>> {
@@ -97,7 +97,7 @@ impl Reader for EngineReader {
     }
 }
 
-/// One request for each read.
+/// Reader that sends one request for each read.
 struct GetReader {
     runtime: Arc<Runtime>,
     object: BareObject,

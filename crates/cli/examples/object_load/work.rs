@@ -1,8 +1,8 @@
 //! The workloads.
 //!
-//! In:    readers; a call back that is made when all is ready.
+//! In:    readers, and a callback for the moment before the clock starts.
 //! Out:   bytes, time, the latency of each read.
-//! Never: other offsets in another run.
+//! Never: different offsets in two runs.
 
 use std::error::Error;
 use std::io;
@@ -11,26 +11,26 @@ use std::time::{Duration, Instant};
 use crate::cpu;
 use crate::reader::Reader;
 
-/// What a run took.
+/// Result of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) bytes: u64,
     pub(crate) seconds: f64,
-    /// Of each read, in the order of a thread.
+    /// Latency of each read, in order within a thread.
     pub(crate) latencies: Vec<Duration>,
-    /// The worst read against its pace.
+    /// Largest delay of a read behind its pace.
     pub(crate) late: Option<Duration>,
     pub(crate) cpu: Duration,
 }
 
-/// A way to read.
+/// A workload.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Work {
-    /// Positions that take turns, and the length of a read.
+    /// Alternating positions, and the length of a read.
     Sequential(u64, usize),
     /// A whole object of 1 GiB.
     Whole,
-    /// Reads at random places, threads.
+    /// Number of random reads, and of threads.
     Random(usize, usize),
     Paced,
     Again,
@@ -52,7 +52,7 @@ impl Work {
         })
     }
 
-    /// How many files it reads.
+    /// Returns the number of files that it reads.
     pub(crate) fn files(self) -> usize {
         if self == Self::Paced { STREAMS } else { 1 }
     }
@@ -63,7 +63,7 @@ impl Work {
         readers: &mut [Box<dyn Reader>],
         ready: impl Fn() -> io::Result<()>,
     ) -> Result<Outcome, Box<dyn Error>> {
-        // Of a slow reader less: what was read before is what is read again.
+        // A slow reader covers less in its first pass; read only that again.
         let mut again = AGAIN;
         if self == Self::Again {
             ready()?;
@@ -86,7 +86,7 @@ impl Work {
     }
 }
 
-/// Positions in turns, evenly apart, until all is read or the time is over.
+/// Reads at alternating, evenly spaced positions, until all is read or the time is over.
 #[expect(clippy::cast_precision_loss, reason = "less than 2^53 bytes")]
 fn sequential(
     reader: &mut dyn Reader,
@@ -107,7 +107,7 @@ fn sequential(
     Ok(outcome)
 }
 
-/// Reads of 64 KiB, each in the middle of 128 KiB of its own, none twice.
+/// Reads 64 KiB in the middle of separate slots of 128 KiB, each slot once.
 fn random(reader: &mut dyn Reader, reads: usize, threads: usize) -> io::Result<Outcome> {
     let places = places(reads);
     if threads == 1 {
@@ -124,7 +124,7 @@ fn random(reader: &mut dyn Reader, reads: usize, threads: usize) -> io::Result<O
     Ok(Outcome::sum(outcomes?))
 }
 
-/// The first so many of the places, shuffled.
+/// Returns the first `count` slots, shuffled.
 fn places(count: usize) -> Vec<u64> {
     let mut places: Vec<u64> = (0..PLACES).collect();
     let mut seed = 5_u64;
@@ -145,7 +145,7 @@ fn at_places(reader: &mut dyn Reader, places: &[u64]) -> io::Result<Outcome> {
     Ok(outcome)
 }
 
-/// A thread for each file, each at its pace.
+/// Reads each file in its own thread, at a fixed pace.
 fn paced(readers: &mut [Box<dyn Reader>]) -> io::Result<Outcome> {
     let started = now();
     let outcomes: io::Result<Vec<Outcome>> = std::thread::scope(|scope| {
@@ -175,7 +175,7 @@ fn paced_one(reader: &mut dyn Reader, started: Instant) -> io::Result<Outcome> {
 }
 
 impl Outcome {
-    /// Of all threads together.
+    /// Returns the totals of all threads.
     fn sum(outcomes: Vec<Self>) -> Self {
         let mut total = Self::default();
         for outcome in outcomes {
@@ -195,7 +195,7 @@ impl Outcome {
     }
 }
 
-/// In the place of a reader that has gone to its thread.
+/// Placeholder for a reader that was moved to its thread.
 struct Closed;
 
 impl Reader for Closed {
@@ -218,18 +218,18 @@ fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// What is read in a row, and at positions.
+/// Bytes of a sequential workload.
 const TOTAL: u64 = 256 << 20;
 
 const WHOLE: u64 = 1 << 30;
 
-/// What is read twice.
+/// Bytes that are read twice.
 const AGAIN: u64 = 64 << 20;
 
-/// The most seconds of as much.
+/// Time limit of a sequential workload, in seconds.
 const CAP: f64 = 2.0;
 
-/// Random reads have a place each, in 960 MiB.
+/// Slot of a random read; the slots cover 960 MiB.
 const PLACE: u64 = 128 << 10;
 const PLACES: u64 = 7680;
 

@@ -1,8 +1,8 @@
-//! A link: the latency of its requests, the pace of its connections, what went over it.
+//! A link: the latency of its requests, the pace of its connections, its counters.
 //!
-//! In:    requests as they come and end.
-//! Out:   when each byte is due; counters.
-//! Never: the same latencies in two runs that begin alike but for `/reset`: then they are.
+//! In:    the start and end of each request.
+//! Out:   the time at which each byte is due; counters.
+//! Never: latencies that repeat, except after `/reset`, which restarts their sequence.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Link {
     name: String,
     latency: Duration,
-    /// 0: as fast as it goes.
+    /// Bytes a second of each connection; 0 for no limit.
     bytes_per_second: u64,
     is_jittery: bool,
     /// The number of the next request.
@@ -25,9 +25,9 @@ struct Counters {
     gets: AtomicU64,
     heads: AtomicU64,
     lists: AtomicU64,
-    /// Bytes of objects that went into sockets.
+    /// Bytes of objects written to sockets.
     bytes: AtomicU64,
-    /// GETs whose client hung up.
+    /// GETs cut off because the client hung up.
     cut: AtomicU64,
     at_once_max: AtomicU64,
     /// GETs in progress; not reset.
@@ -67,7 +67,7 @@ impl Link {
         &self.name
     }
 
-    /// Counts a request and returns how long its first byte is held back.
+    /// Counts a request and returns the delay of its first byte.
     pub(crate) fn begin(&self, kind: Kind) -> Duration {
         let Counters { gets, heads, lists, at_once, at_once_max, .. } = &self.counters;
         match kind {
@@ -91,19 +91,19 @@ impl Link {
         self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A GET has ended; whether its client has taken all.
+    /// Records the end of a GET; `is_whole` if the client received all bytes.
     pub(crate) fn end(&self, is_whole: bool) {
         self.counters.at_once.fetch_sub(1, Ordering::Relaxed);
         self.counters.cut.fetch_add(u64::from(!is_whole), Ordering::Relaxed);
     }
 
-    /// How long these bytes take; None if they are not paced.
+    /// Returns the transfer time of these bytes; None without a limit.
     pub(crate) fn time_of(&self, bytes: u64) -> Option<Duration> {
         let nanos = bytes.saturating_mul(1_000_000_000).checked_div(self.bytes_per_second)?;
         Some(Duration::from_nanos(nanos))
     }
 
-    /// Begins the counters and the sequence of latencies anew.
+    /// Resets the counters and restarts the sequence of latencies.
     pub(crate) fn reset(&self) {
         let Counters { gets, heads, lists, bytes, cut, at_once_max, at_once: _ } = &self.counters;
         for counter in [gets, heads, lists, bytes, cut, at_once_max, &self.next] {
@@ -128,7 +128,7 @@ impl Link {
     }
 }
 
-/// Waits until then.
+/// Waits until this moment.
 #[expect(clippy::disallowed_methods, reason = "the pace of the link")]
 pub(crate) fn wait_until(due: Instant) {
     std::thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -139,16 +139,16 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// How many times the median latency the request with this number takes.
+/// Returns the latency of a request as a multiple of the median.
 fn factor(number: u64) -> f64 {
     let [radius, angle, tail] = [0, 1, 2].map(|part| uniform(number * 3 + part));
-    // Box and Muller: a normal number of two uniform ones.
+    // Box and Muller: a normal number from two uniform ones.
     let normal = (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos();
     let usual = (SIGMA * normal).exp();
     if tail <= 0.01 { usual * 10.0 } else { usual }
 }
 
-/// A number above 0 and at most 1, by the finalizer of `splitmix64`.
+/// Returns a number above 0 and at most 1, by the finalizer of `splitmix64`.
 #[expect(clippy::cast_precision_loss, reason = "53 bits")]
 fn uniform(number: u64) -> f64 {
     let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -1,4 +1,5 @@
-//! An object store that is slow in a known way, and counts: for measurements on one machine.
+//! An object store with known latency and throughput, and counters, for measurements on one
+//! machine.
 //!
 //! ```console
 //! $ cargo run --release -p foreread-cli --example slow_store -- DIR A=20,80 C=20,80,jitter
@@ -8,16 +9,15 @@
 //! ```
 //!
 //! Each folder of DIR is a bucket, and each file below it an object. A link is
-//! `NAME=MS,MB[,jitter]`: the first byte of an answer leaves after MS milliseconds, and the rest
-//! follows at MB megabytes (10^6 bytes) a second on each connection; 0 MB does not pace. With
+//! `NAME=MS,MB[,jitter]`: the first byte of a response leaves after MS milliseconds, the rest at MB
+//! megabytes (10^6 bytes) a second on each connection; 0 MB is no limit. With
 //! `jitter` MS is the median of a log-normal latency (sigma 0.5), and one request in 100 takes ten
 //! times as long.
 //!
 //! In:    GET of ranges, HEAD, `ListObjectsV2`, with any signature or none.
 //! Out:   the bytes of the files, from the page cache to the socket without a copy. At `control`:
 //!        `/stats` and `/reset`.
-//! Never: a port of its own choice; a signature that is verified; the cost of opening a connection,
-//!        which a real store has.
+//! Never: a check of a signature; the delay of a new connection, which a real store has.
 
 #[allow(unreachable_pub, reason = "shared with the tests")]
 #[path = "../../../object/tests/bucket_server/http.rs"]
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Serves each connection in a thread of its own.
+/// Serves each connection in its own thread.
 fn accept(
     listener: TcpListener,
     serve: impl Fn(TcpStream) -> std::io::Result<()> + Clone + Send + 'static,

@@ -1,9 +1,8 @@
-//! The answers to the requests of one connection.
+//! Responses to the requests of one connection.
 //!
 //! In:    requests for objects and listings.
 //! Out:   bytes, each when it is due on its link.
-//! Never: a byte before its time; more than [`BEHIND_MAX`] that is caught up after a client was
-//!        slow.
+//! Never: a byte before its time; after a slow client, more than [`BEHIND_MAX`] of catching up.
 
 use std::fs::File;
 use std::io::{self, BufReader, Write as _};
@@ -50,13 +49,13 @@ pub(crate) fn serve(directory: &Path, link: &Link, stream: &TcpStream) -> io::Re
     Ok(())
 }
 
-/// What a response says of an object.
+/// Metadata of an object.
 struct Meta {
     len: u64,
     tag: String,
 }
 
-/// A file within the directory, if it is one.
+/// Opens a regular file and returns its metadata.
 fn opened(path: &Path) -> Option<(File, Meta)> {
     if path.components().any(|part| part == Component::ParentDir) {
         return None;
@@ -67,7 +66,7 @@ fn opened(path: &Path) -> Option<(File, Meta)> {
     Some((file, meta))
 }
 
-/// A version: the length, and when it was written.
+/// Returns the version of a file, from its length and modification time.
 fn tag(meta: &std::fs::Metadata) -> String {
     let written = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
     format!("\"{:016x}{:016x}\"", meta.len(), written & i128::from(u64::MAX))
@@ -77,7 +76,7 @@ fn head(stream: &TcpStream, request: &Request, meta: Option<&Meta>) -> io::Resul
     let mut to = stream;
     match meta {
         Some(meta) => to.write_all(head_of(200, &headers(meta), meta.len).as_bytes()),
-        // Also of a bucket, which is there.
+        // A target without a key is a bucket, which exists: it gets 200.
         None if request.target.trim_matches('/').contains('/') => {
             answer(&mut to, request, 404, "", b"")
         }
@@ -123,7 +122,7 @@ fn get(
     body(stream, &file, range, (link, due))
 }
 
-/// The body in steps; each leaves when its last byte is due.
+/// Sends the body in steps; each leaves when its last byte is due.
 fn body(
     stream: &TcpStream,
     file: &File,
@@ -159,7 +158,7 @@ fn headers(meta: &Meta) -> String {
     )
 }
 
-/// The names of a bucket.
+/// Returns a listing of a bucket.
 fn listed(bucket: &Path, query: &str) -> io::Result<String> {
     let mut files = Vec::new();
     let mut folders = vec![bucket.to_owned()];
@@ -183,10 +182,10 @@ fn listed(bucket: &Path, query: &str) -> io::Result<String> {
 /// One step of the pace.
 const STEP: u64 = 128 << 10;
 
-/// A connection whose client was slow catches up so much.
+/// Longest delay that is made up after a client was slow.
 const BEHIND_MAX: Duration = Duration::from_millis(20);
 
-/// The names of a page.
+/// Names on a page of a listing.
 const PAGE: usize = 1000;
 
 const XML: &str = "Content-Type: application/xml\r\n";
@@ -198,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    /// What a server of these files answers to a request, head and body.
+    /// Returns the response of a server of these files, head and body.
     fn answer_of(directory: &Path, link: &'static Link, request: &str) -> String {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -4,22 +4,21 @@ use std::time::Duration;
 
 /// Parses a duration.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    with_unit(text, &[MILLISECOND, SECOND])
+    with_unit(text)
         .ok_or_else(|| "write seconds (5s) or milliseconds (500ms), up to an hour".to_owned())
 }
 
-/// Parses a whole number with one of these units, up to an hour.
-pub fn with_unit(text: &str, units: &[(&str, Duration)]) -> Option<Duration> {
+/// Parses a whole number with its unit, up to an hour.
+fn with_unit(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let (_, unit) = units.iter().find(|(name, _)| *name == &text[digits.len()..])?;
+    let (_, unit) = UNITS.iter().find(|(name, _)| *name == &text[digits.len()..])?;
     // Numbers that overflow exceed an hour in any unit.
     let number: u32 = digits.parse().ok()?;
     unit.checked_mul(number).filter(|duration| *duration <= LONGEST)
 }
 
-pub const MICROSECOND: (&str, Duration) = ("us", Duration::from_micros(1));
-pub const MILLISECOND: (&str, Duration) = ("ms", Duration::from_millis(1));
-pub const SECOND: (&str, Duration) = ("s", Duration::from_secs(1));
+const UNITS: [(&str, Duration); 2] =
+    [("ms", Duration::from_millis(1)), ("s", Duration::from_secs(1))];
 
 const LONGEST: Duration = Duration::from_secs(3600);
 

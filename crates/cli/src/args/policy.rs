@@ -3,17 +3,24 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use foreread_core::prefetch::Policy;
 
-/// Returns the parser of an engine's policies, each with a line of help.
+/// Returns the parser of an engine's policies.
 pub fn policies() -> impl TypedValueParser<Value = Policy> {
-    let value = |policy: Policy| PossibleValue::new(policy.name()).help(about(policy));
-    PossibleValuesParser::new(Policy::ALL.map(value)).map(|name| {
-        // Clap has let through only the names of `Policy::ALL`.
-        Policy::from_name(&name).expect("clap accepts only names of Policy::ALL")
+    one_of(Policy::ALL)
+}
+
+/// Returns the parser of some policies, each with a line of help.
+pub fn one_of(policies: impl IntoIterator<Item = Policy>) -> impl TypedValueParser<Value = Policy> {
+    let policies = Vec::from_iter(policies);
+    let value = |policy: &Policy| PossibleValue::new(policy.name()).help(about(*policy));
+    let names: Vec<_> = policies.iter().map(value).collect();
+    PossibleValuesParser::new(names).map(move |name| {
+        let named = policies.iter().find(|policy| policy.name() == name);
+        *named.expect("clap accepts only these names")
     })
 }
 
 /// Returns a line of help.
-pub fn about(policy: Policy) -> &'static str {
+fn about(policy: Policy) -> &'static str {
     match policy.name() {
         "none" => "no read-ahead: a miss reads the rest of its request",
         "linux-6" => "Linux 6.16 and later without large folios; more conservative",

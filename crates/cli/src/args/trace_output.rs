@@ -1,5 +1,8 @@
 //! Trace formats that can be written, as arguments.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use foreread_trace::OutputFormat;
 
@@ -9,6 +12,15 @@ pub fn output_formats() -> impl TypedValueParser<Value = OutputFormat> {
         // Clap has let through only the names of `OutputFormat::ALL`.
         OutputFormat::from_name(&name).expect("clap accepts only names of OutputFormat::ALL")
     })
+}
+
+/// Returns the format that the name of a file asks for; foreread's own if it asks for none.
+pub fn format_of(path: &Path) -> OutputFormat {
+    match path.extension().and_then(OsStr::to_str) {
+        Some("csv") => OutputFormat::Csv,
+        Some("iolog") => OutputFormat::FioV3,
+        _ => OutputFormat::Foreread,
+    }
 }
 
 /// Returns true if a file starts like a trace in one of these formats.

@@ -92,7 +92,7 @@ pub fn time(time: Timestamp) -> String {
     format!("{date}T{clock}.{:09}Z", time.nanos)
 }
 
-/// The same to the second, for columns.
+/// Formats a time to the second, for columns.
 pub fn short_time(time: Timestamp) -> String {
     let (date, clock) = date_and_clock(time);
     format!("{date} {clock}")

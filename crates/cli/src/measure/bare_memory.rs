@@ -39,14 +39,14 @@ impl BareMemory {
     }
 }
 
-/// Where in the memory a byte of the target is looked for.
+/// Returns the offset in the buffer that stands for an offset of the target.
 #[inline]
 fn place(offset: u64) -> usize {
     usize::try_from(offset).expect("offsets of a 64-bit machine") % SET
 }
 
-/// As large as the largest hot set.
+/// Size of the buffer, that of the largest hot set.
 const SET: usize = 256 << 20;
 
-/// As large as the largest read of a pattern.
+/// Largest read of any pattern.
 const READ_MAX: usize = 1 << 20;

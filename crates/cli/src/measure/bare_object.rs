@@ -42,7 +42,7 @@ impl BareObject {
     }
 }
 
-/// Without stores there are no objects.
+/// Stub for a build without stores.
 #[cfg(not(feature = "objects"))]
 impl BareObject {
     pub fn open(_: &str, store: StoreAccess) -> Result<Self, Failure> {

@@ -17,7 +17,7 @@ use crate::clock::{clock, sleep_until};
 #[derive(Debug)]
 pub struct MemoryLimit {
     group: PathBuf,
-    /// Where this process was before.
+    /// Control group of this process before the run.
     home: PathBuf,
 }
 

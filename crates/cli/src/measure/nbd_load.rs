@@ -21,7 +21,7 @@ use super::random::mix;
 use crate::clock::clock;
 use crate::output::{Failure, Printer};
 
-/// Hidden verb.
+/// Hidden verb that runs the load in a separate process.
 pub const VERB: &str = "nbd-load";
 
 /// Same arguments as `nbd_load.c`.
@@ -50,7 +50,7 @@ pub struct NbdLoadArgs {
 struct LoadPattern {
     name: &'static str,
     block: u32,
-    /// 0: anywhere.
+    /// Number of sequential streams; 0 for random reads.
     streams: u64,
 }
 

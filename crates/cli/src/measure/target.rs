@@ -45,8 +45,8 @@ impl BenchTarget {
     pub fn scratch(directory: &Path, len: u64, progress: impl Fn(u64)) -> Result<Self, Failure> {
         let failed = |source: io::Error| {
             Failure::WrongUse(format!(
-                "{}: cannot write a scratch file of {} MiB: {source}; choose another place with \
-                 --dir, or less with --size",
+                "{}: cannot write a scratch file of {} MiB: {source}; give another directory, \
+                 or less with --size",
                 directory.display(),
                 len >> 20
             ))

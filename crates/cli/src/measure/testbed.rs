@@ -72,7 +72,7 @@ pub struct ColdReaders<'c> {
 /// Counter of requests to the device.
 pub(crate) enum RequestMeter<'c> {
     Kernel(&'c Testbed<'c>),
-    /// Each read of a reader is one device request.
+    /// Sends each read as one device request.
     Readers(Arc<IssuedReads>),
     Engine(Engine),
     /// The method `memory` uses no device.
@@ -336,7 +336,7 @@ fn device_counts(device: u64) -> Option<(u64, u64)> {
     Some((number(READS)?, number(SECTORS)?.checked_mul(512)?))
 }
 
-/// Below this latency, the overhead of FUSE exceeds a few percent.
+/// Latency below which the overhead of FUSE exceeds a few percent.
 const FUSE_SHOWS: Duration = Duration::from_millis(1);
 
 /// Window assumed for planning runs if it is learnt; few devices need more.

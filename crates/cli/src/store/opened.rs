@@ -102,7 +102,7 @@ pub fn device_name(bucket: &str) -> String {
     format!("store-{bucket}")
 }
 
-/// The same of the store of a URL; it sends no request.
+/// Returns the device name of a URL's store, without sending a request.
 pub fn device_name_of(url: &str) -> Result<String, Failure> {
     let prefix = Stores::new(StoreOptions::default()).prefix(url).map_err(failed)?;
     Ok(device_name(prefix.device_name()))
@@ -118,7 +118,7 @@ pub fn modified(meta: &foreread_object::object_store::ObjectMeta) -> Timestamp {
     Timestamp { seconds: meta.last_modified.timestamp(), nanos: 0 }
 }
 
-/// The same as a text, to the second.
+/// Formats the modification time to the second.
 pub fn modified_text(meta: &foreread_object::object_store::ObjectMeta) -> String {
     node::short_time(modified(meta)).replace(' ', "T") + "Z"
 }

@@ -38,7 +38,7 @@ fn every_figure_is_there_and_the_slow_device_is_asked_for_what_was_wanted() {
     let pages = TempDir::new().unwrap();
     let page = pages.path().join("demo.html");
     let output = foreread()
-        .args(["demo", "--runs", "1", "--size", "64M", "--json", "--dir"])
+        .args(["demo", "--runs", "1", "--size", "64M", "--json"])
         .arg(dir.path())
         .arg("--html")
         .arg(&page)
@@ -101,7 +101,7 @@ fn what_cannot_be_read_is_refused_in_one_line_that_says_what_to_do() {
     assert!(Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
 
     for (target, says) in [
-        (dir.path().to_path_buf(), "is a directory"),
+        (PathBuf::from("/proc"), "give another directory, or less with --size"),
         (path("none"), "no such file"),
         (path("empty"), "is empty; give a file with something to read"),
         (path("pipe"), "is a pipe"),
@@ -115,7 +115,6 @@ fn what_cannot_be_read_is_refused_in_one_line_that_says_what_to_do() {
         (["--size", "1M"], "at least 16M"),
         (["--size", "lots"], "powers of 1024"),
         (["--delay", "latency=4"], "latency=4ms"),
-        (["--dir", "/proc"], "--dir"),
         (["--runs", "0"], "1..=99"),
     ] {
         let line = refused(&foreread().arg("demo").args(flags).output().unwrap());

@@ -72,7 +72,16 @@ fn what_tune_measures_in_virtual_time_is_a_device_of_replays_and_scenarios() {
     let trace = trace(folder.path());
     let model = folder.path().join("cloud.toml");
     let model_name = model.to_str().unwrap();
-    let tune = ["tune", "--device", "cloud-gp3", "--quick", "--device-model", model_name, "--json"];
+    let tune = [
+        "tune",
+        "--device",
+        "cloud-gp3",
+        "--seconds",
+        "15",
+        "--device-model",
+        model_name,
+        "--json",
+    ];
     let report = json(&tune);
     let written = &report[0]["device_model"];
     assert_eq!((&written["kind"], &written["file"]), (&"flash".into(), &model_name.into()));

@@ -199,7 +199,7 @@ fn what_is_mounted_is_refused() {
     let point = at.path().to_str().unwrap();
     done("mount", &[&device.0, point]);
     let refused = flood(Path::new(&device.0), "--overwrite --runs 1");
-    done("umount", &[point]);
+    common::unmount(at.path()).unwrap();
     let line = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2), "{line}");
     assert!(line.contains("is mounted"), "{line}");

@@ -293,8 +293,7 @@ fn inode_tables_of_an_image_are_explained_inode_by_inode() {
         (&["4000000000"], "has the inodes 1 to"),
         (&["x"], "is not an inode's number"),
         (&[], "which inodes of"),
-        (&["2", "--request-us", "5"], "--mb-per-s"),
-        (&["2", "--compat"], "--inode-readahead-blks N"),
+        (&["2", "--cost", "5"], "--cost"),
     ] {
         let output = foreread(&[&["explain", "itable", image], args].concat());
         assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");

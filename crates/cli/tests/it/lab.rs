@@ -39,7 +39,7 @@ fn alone() -> (TempDir, PathBuf) {
 fn foreread_gives_the_lab_all_arguments() {
     for args in [
         &["explain", "readahead", "--policy", "linux-6", "0+1", "1+1"][..],
-        &["seeds", "--only", "004", "--json"],
+        &["seeds", "004", "--json"],
         &["sim", "--help"],
         &["help", "replay"],
         &["trace", "/does/not/exist"],

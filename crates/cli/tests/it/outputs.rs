@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use common::{Need, needs, scratch, skip};
+use common::{Need, needs, scratch, skip, unmount};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use tempfile::TempDir;
 
@@ -261,7 +261,7 @@ fn where_there_is_no_room_the_earlier_output_stays() {
     let output = case.run(&small.join("trace"));
     let kept = fs::read_to_string(small.join("trace")).unwrap();
     let names = fs::read_dir(&small).unwrap().count();
-    assert!(Command::new("umount").arg(&small).status().unwrap().success());
+    unmount(&small).unwrap();
     let line = String::from_utf8_lossy(&output.stderr);
     assert!(trace.len() > 64 << 10, "{}", trace.len());
     assert_eq!(output.status.code(), Some(2), "{line}");

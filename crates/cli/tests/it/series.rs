@@ -5,7 +5,7 @@ use crate::said;
 use std::fmt::Write as _;
 use std::fs;
 
-use said::{foreread, json, refused, stdout};
+use said::{json, refused, stdout};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -111,7 +111,7 @@ const ALL: &str = "sim small.toml --policy linux-6 adaptive --max-window 64K aut
 fn a_series_of_sim_has_rows_for_each_interval_of_each_run() {
     let folder = Folder::new();
     let series = folder.path("series.csv");
-    let rows = folder.rows(&format!("{ALL} --series {series} --interval 5ms"));
+    let rows = folder.rows(&format!("{ALL} --series {series}"));
     let text = folder.read("series.csv");
     let (heading, lines) = text.split_once('\n').unwrap();
     assert!(heading.starts_with("version,scenario,policy,eviction,max_window_bytes,"), "{heading}");
@@ -138,7 +138,6 @@ fn a_series_of_sim_has_rows_for_each_interval_of_each_run() {
     assert_eq!(lines.next(), None);
     // One run alone has the same rows; on stdout they are alone, too.
     let alone = "sim small.toml --policy adaptive --max-window auto --memory 2M --seeds 12+1";
-    let alone = format!("{alone} --interval 5ms");
     let printed = folder.printed(&format!("{alone} --series -"));
     assert!(printed.starts_with(heading) && printed.lines().count() > 3, "{printed}");
     assert!(printed.lines().skip(1).all(|line| text.contains(line)), "{printed}");
@@ -158,7 +157,7 @@ fn a_series_of_replay_has_rows_for_each_interval_of_each_replay() {
     let folder = Folder::new();
     let series = folder.path("series.csv");
     let replay = "replay scan.csv --memory 4M 8M --policy none adaptive --eviction two-lists sieve";
-    let rows = folder.rows(&format!("{replay} --series {series} --interval 10ms"));
+    let rows = folder.rows(&format!("{replay} --series {series}"));
     let text = folder.read("series.csv");
     let (heading, lines) = text.split_once('\n').unwrap();
     let first = "version,trace,device,policy,eviction,max_window_bytes,memory_bytes,seed,start_s,";
@@ -184,7 +183,7 @@ fn a_series_of_replay_has_rows_for_each_interval_of_each_replay() {
         assert!((ends_at - number(&row["elapsed_s"])).abs() < 1e-9, "{of_run} ends at {ends_at}");
     }
     assert_eq!(lines.next(), None);
-    let printed = folder.printed(&format!("{replay} --series - --interval 10ms"));
+    let printed = folder.printed(&format!("{replay} --series -"));
     assert_eq!(printed, text, "on stdout it is alone");
     let trace = folder.path("scan.csv");
     assert!(folder.refused(&format!("{replay} --series {trace}")).contains("the trace"));
@@ -192,7 +191,6 @@ fn a_series_of_replay_has_rows_for_each_interval_of_each_replay() {
         ("--series - --json", "--series -: --json is written there; give the series a file"),
         ("--series - --html -", "is written there"),
         ("--series - --csv -", "--csv is written there"),
-        ("--interval 10ms", "--series"),
         ("--cache lru --series x", "cannot be used with"),
         ("--real /dev/null --series x", "cannot be used with"),
     ] {
@@ -202,20 +200,13 @@ fn a_series_of_replay_has_rows_for_each_interval_of_each_replay() {
 }
 
 #[test]
-fn a_run_with_too_many_intervals_has_longer_ones_and_a_note_says_so() {
+fn a_run_with_too_many_intervals_has_longer_ones() {
     let folder = Folder::new();
-    for command in ["sim small.toml", "replay scan.csv --memory 8M --policy none"] {
-        let output = folder.of(&format!("{command} --series - --interval 1us"), foreread);
-        assert!(output.status.success(), "{output:?}");
-        let note = String::from_utf8(output.stderr).unwrap();
-        let says = "note: --interval 1us would be too many intervals: they are up to ";
-        assert!(note.starts_with(says) && note.lines().count() == 1, "{note}");
-        let of_json = format!("{command} --series {} --interval 1us", folder.path("out.csv"));
-        let of_json = folder.of(&format!("{of_json} --json"), foreread);
-        assert_eq!(String::from_utf8(of_json.stderr).unwrap(), note);
-        let rows = String::from_utf8(output.stdout).unwrap().lines().count() - 1;
-        assert!((2048..=4096).contains(&rows), "{rows}");
-    }
-    // What the program chooses by itself needs no note.
-    folder.printed("sim small.toml --seeds 3 --series -");
+    // Ten seconds of reads.
+    let replay = "replay scan.csv --memory 8M --policy none --loop open --scale 20 --series -";
+    let text = folder.printed(replay);
+    let (heading, rows) = text.split_once('\n').unwrap();
+    assert!((2048..=4096).contains(&rows.lines().count()), "{text}");
+    let is_longer = |line: &str| cell(heading, line, "length_s").parse::<f64>().unwrap() > 0.001;
+    assert!(is_longer(rows.lines().next().unwrap()), "{text}");
 }

@@ -298,9 +298,6 @@ fn wrong_use_says_what_is_wrong() {
         ("--seeds 2 --html - --json", "--json is written there"),
         ("--series - --json", "--series -: --json is written there; give the series a file"),
         ("--seeds 2 --series - --csv -", "--csv is written there"),
-        ("--interval 10ms", "--series"),
-        ("--series - --interval 0ms", "from 1us to an hour"),
-        ("--series - --interval 10", "write microseconds (500us)"),
         (
             "--memory 2M 4M 8M 16M --seeds 5000 --series -",
             "--series: cannot record 20000 runs, at most 16384",

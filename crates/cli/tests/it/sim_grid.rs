@@ -2,7 +2,7 @@
 
 use crate::said;
 
-const NEAR: [&str; 4] = ["sim", "grid", "--device", "0.15ms-48x-1200MB-1024K"];
+const NEAR: [&str; 3] = ["sim", "grid", "0.15ms-48x-1200MB-1024K"];
 
 #[test]
 fn a_row_for_each_device_and_number_of_readers() {
@@ -37,8 +37,8 @@ fn what_readers_do_changes_the_figures() {
 
 #[test]
 fn an_unknown_device_or_load_is_refused() {
-    let text = said::refused(&["sim", "grid", "--device", "8ms"]);
-    assert!(text.contains("--device 8ms: no device has this in its name"), "{text}");
+    let text = said::refused(&["sim", "grid", "8ms"]);
+    assert!(text.contains("8ms: no device has this in its name"), "{text}");
     let text = said::refused(&["sim", "grid", "--readers", "1"]);
     assert!(text.contains("2..=64"), "{text}");
 }

@@ -48,13 +48,13 @@ fn is_whole_at_each_width(args: &[&str]) {
 fn reports_and_tables_fit() {
     for args in [
         "explain geometry 64M 255M 1870001s 4G",
-        "seeds --only 000",
-        "seeds --only 004",
-        "sim grid --device 0.15ms-1x-180MB-1024K",
-        "sim rivals --scenario random-64k --policy linux-6 adaptive",
-        "sim rivals --scenario random-64k --policy linux-6 adaptive --summary",
+        "seeds 000",
+        "seeds 004",
+        "sim grid 0.15ms-1x-180MB-1024K",
+        "sim rivals random-64k --policy linux-6 adaptive",
+        "sim rivals random-64k --policy linux-6 adaptive --summary",
         "sim ../sim/scenarios/rivals/heads.toml --policy none linux-6 adaptive --seeds 2",
-        "tune --device usb-stick-2g --quick",
+        "tune --device usb-stick-2g --seconds 15",
         "tune --device intel-x25m-80g --profile database",
     ] {
         is_whole_at_each_width(&args.split(' ').collect::<Vec<_>>());

@@ -95,22 +95,22 @@ impl Frames {
         self.free() + Pages((self.inactive.len() + self.ahead_homes).into())
     }
 
-    /// Length of the inactive list.
+    /// Returns the length of the inactive list.
     pub(super) fn inactive(&self) -> u32 {
         self.inactive.len()
     }
 
-    /// Length of the inactive and the active list together.
+    /// Returns the total length of the inactive and the active list.
     pub(super) fn in_two_lists(&self) -> u32 {
         self.inactive.len() + self.active.len()
     }
 
-    /// Length of the ahead list.
+    /// Returns the length of the ahead list.
     pub(super) fn ahead(&self) -> u32 {
         self.ahead.len()
     }
 
-    /// Length of the active list.
+    /// Returns the length of the active list.
     pub(super) fn active(&self) -> u32 {
         self.active.len()
     }

@@ -10,7 +10,7 @@ use core::ops::Range;
 
 use crate::cache::{CacheStats, FlagSeen};
 use crate::driver_io::{
-    DeviceIo, DirectDone, LenChange, ReadReady, WriteFill, WriteMode, WriteReady,
+    DeviceIo, DirectDone, LenChange, ReadReady, WriteFill, WriteMode, WriteRange, WriteReady,
 };
 use crate::extent_map::ExtentMap;
 use crate::geometry::Geometry;
@@ -90,7 +90,7 @@ pub enum PathCall {
     WriteAppended {
         now: Nanos,
         append: WriteId,
-        what: (FileId, ByteCount, ByteCount),
+        range: WriteRange,
         mode: WriteMode,
         submitter: Submitter,
     },

@@ -110,6 +110,6 @@ pub(crate) struct ArrivedPages {
     pub(crate) device: DeviceId,
     /// Device position of the first page.
     pub(crate) start: Sector,
-    /// Their fills, which now end.
+    /// Fills of the request's pages, which now end.
     pub(crate) pages: Vec<PageFill>,
 }

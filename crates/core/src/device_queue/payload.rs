@@ -197,10 +197,10 @@ impl IoPayload {
 }
 
 impl Payload for IoPayload {
-    /// A demand request never merges with a read-ahead request, which would make its caller wait
-    /// longer. A retry stays alone, because it has to find the one bad page. A planned request
-    /// stays as it is, because a merge would undo the plan's split. FUA writes merge only with each
-    /// other, as they may cost other writes a flush.
+    /// Returns whether two requests may merge. A demand request never merges with a read-ahead
+    /// request, which would make its caller wait longer. A retry stays alone, because it has to
+    /// find the one bad page. A planned request stays as it is, because a merge would undo the
+    /// plan's split. FUA writes merge only with each other, as they may cost other writes a flush.
     fn can_take(&self, next: &Self) -> bool {
         let is_same_kind = self.pages.is_empty() == next.pages.is_empty()
             && self.writes.is_empty() == next.writes.is_empty();

@@ -340,7 +340,8 @@ const WENT_ON_MAX: u32 = 16;
 /// Read-ahead requests after which no further demand request is expected.
 const DEMAND_LASTS: u32 = 64;
 
-/// With a single one, the device would be idle until the next is dispatched.
+/// Smallest limit of read-ahead requests in flight: with one, the device would idle until the next
+/// is dispatched.
 const AHEAD_LIMIT_MIN: u32 = 2;
 
 /// Read-ahead requests passed to a sorting scheduler at a time: a batch of `deadline`.

@@ -55,7 +55,7 @@ impl MeanTime {
 /// Fewer requests are not conclusive.
 const COUNT_MIN: u32 = 4;
 
-/// Each request contributes at least a sixteenth of the mean.
+/// Largest weight of the past: each request contributes at least a sixteenth of the mean.
 const WEIGHT_MAX: u32 = 16;
 
 #[cfg(test)]

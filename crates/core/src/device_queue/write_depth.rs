@@ -260,7 +260,7 @@ enum WriteDepthMode {
     WritesAlone,
     /// Reads are present or expected.
     Beside,
-    /// As above, and more writes than usual are tried.
+    /// Reads are present or expected, and more writes than usual are tried.
     Probing,
     /// No read is present, a caller waits for writes, and `unread` writes have ended since the last
     /// read.
@@ -337,7 +337,7 @@ const CALIBRATION_PAUSE_MOST_NS: u64 = 600_000_000_000;
 /// Calibration takes at most a hundredth of the time.
 const CALIBRATION_DENOM: u64 = 100;
 
-/// At most a tenth while nothing can be learnt without it.
+/// While nothing can be learnt without calibration, it takes at most a tenth of the time.
 const CALIBRATION_DENOM_BLIND: u64 = 10;
 
 #[cfg(test)]

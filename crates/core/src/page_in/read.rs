@@ -18,7 +18,7 @@ pub(crate) struct PageRead {
     pub(crate) pos: ByteCount,
     /// Requested length.
     pub(crate) requested: ByteCount,
-    /// Covered length.
+    /// Length in bytes that this read covers.
     pub(crate) len: ByteCount,
     /// The requested pages, not clipped at the end of the file: policies see the full request.
     pub(crate) count: Pages,
@@ -88,7 +88,7 @@ pub(crate) struct ReadFrames {
     pub(crate) id: Option<ReadId>,
     /// Pages that the read covers, clipped at the end of the file.
     pub(crate) pages: Range<PageIndex>,
-    /// Their frames, in order; [`NO_FRAME`] until the page is fetched.
+    /// Frames of the pages, in order; [`NO_FRAME`] until the page is fetched.
     pub(crate) frames: Vec<Frame>,
     /// Pages still to be fetched; this many frames are set aside.
     pub(crate) missing: Pages,

@@ -276,7 +276,7 @@ impl PageSet for PageInWalk<'_> {
         fetched
     }
 
-    /// Releasing a hold moves the frame to the head of its list.
+    /// Moves resident pages to the head of their list, by taking and releasing a hold.
     fn rescue(&mut self, pages: Range<PageIndex>) {
         let cache = &mut self.page_in.cache;
         let mut page = pages.start;

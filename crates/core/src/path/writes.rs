@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use super::IoPath;
 use crate::call_log::steps::{PathCall, PathOutput};
-use crate::driver_io::{Fault, LenChange, WriteFill, WriteMode, WriteReady};
+use crate::driver_io::{Fault, LenChange, WriteFill, WriteMode, WriteRange, WriteReady};
 use crate::ids::{FileId, WriteId};
 use crate::sched::Submitter;
 use crate::units::{ByteCount, MAX_FILE_BYTES, Nanos, PageIndex, Pages};
@@ -38,20 +38,20 @@ impl IoPath {
         submitter: Submitter,
     ) -> WriteId {
         self.did(|| PathCall::Write { now, file, pos, len, mode, submitter });
-        self.begin_write(now, (file, pos, len), mode, submitter, None)
+        self.begin_write(now, WriteRange { file, pos, len }, mode, submitter, None)
     }
 
     fn begin_write(
         &mut self,
         now: Nanos,
-        what: (FileId, ByteCount, ByteCount),
+        range: WriteRange,
         mode: WriteMode,
         submitter: Submitter,
         append: Option<WriteId>,
     ) -> WriteId {
         self.read_path.clock = now;
         let (writeback, path) = (&mut self.writeback, &mut self.read_path);
-        let (id, is_over) = writeback.begin_write(path, what, mode, submitter, append);
+        let (id, is_over) = writeback.begin_write(path, range, mode, submitter, append);
         if !is_over {
             self.make_progress(now);
         }
@@ -205,12 +205,12 @@ impl IoPath {
         &mut self,
         now: Nanos,
         append: WriteId,
-        what: (FileId, ByteCount, ByteCount),
+        range: WriteRange,
         mode: WriteMode,
         submitter: Submitter,
     ) -> WriteId {
-        self.did(|| PathCall::WriteAppended { now, append, what, mode, submitter });
-        self.begin_write(now, what, mode, submitter, Some(append))
+        self.did(|| PathCall::WriteAppended { now, append, range, mode, submitter });
+        self.begin_write(now, range, mode, submitter, Some(append))
     }
 
     /// Ends an append after all its pieces are filled, one has failed, or its caller has gone.

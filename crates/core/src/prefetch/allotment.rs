@@ -3,12 +3,12 @@
 //! The policy decides within this [`Allotment`]; only `adaptive` has one.
 
 use super::decision::{Allotment, Ask, Trigger};
-use super::memory_shares::{ShareAllotment, ShareId, ShareQuestion};
+use super::memory_shares::{ShareAllotment, ShareId};
 use super::policy::Policy;
 use super::policy::adaptive::{self, WantedPages};
 use super::policy::rules::AdaptivePart;
-use super::prefetcher::Prefetcher;
-use super::question::{PendingShare, Question};
+use super::prefetcher::{PendingShare, Prefetcher};
+use super::question::{Question, WindowBounds};
 use super::stream_state::Advice;
 use crate::cache::PageCache;
 use crate::units::{PageIndex, Pages};
@@ -18,7 +18,6 @@ use crate::units::{PageIndex, Pages};
 struct SharedWindow {
     /// Share of a remembered stream.
     id: Option<ShareId>,
-    asked: ShareQuestion,
     /// Memory that the streams divide.
     memory: Pages,
     /// Answer of the memory shares.
@@ -50,56 +49,51 @@ impl Prefetcher {
         if ceiling == Pages::ZERO || self.wants_idle_device(question) {
             return nothing;
         }
-        let asked = self.share_question(question, ceiling, common_ceiling);
-        let Some(mut window) = self.share(question, asked, cache) else { return nothing };
+        question.bounds = self.bounds(question, ceiling, common_ceiling);
+        let window = self.share(question, cache);
+        question.reader.blocked_ns = 0;
+        let Some(mut window) = window else { return nothing };
         self.stagger(question, &mut window, cache);
         if !self.is_without(AdaptivePart::Clip) && !self.clip(question, &mut window, cache) {
             return nothing;
         }
-        let SharedWindow { id, asked, allotment, unclipped, .. } = window;
+        let SharedWindow { id, allotment, unclipped, .. } = window;
         assert!(allotment.max > Pages::ZERO, "a stream that is not put off may have a page");
-        question.pending = Some(PendingShare { share: id, question: asked, unclipped });
+        self.pending = Some(PendingShare { share: id, unclipped });
         allotment
     }
 
     /// Returns the stream's share of the memory, or None if its run lengths put the window off.
-    fn share(
-        &mut self,
-        question: &Question<'_>,
-        asked: ShareQuestion,
-        cache: &PageCache,
-    ) -> Option<SharedWindow> {
-        let ask = question.ask;
+    fn share(&mut self, question: &Question<'_>, cache: &PageCache) -> Option<SharedWindow> {
+        let (ask, bounds) = (question.ask, question.bounds);
         let streams = &mut self.files[question.file.0 as usize];
         if ask.trigger == Trigger::Miss {
             streams.note_near(ask.page, ask.count);
         }
         let found = adaptive::asking(streams, ask, &cache.residency(question.file)).copied();
-        let runs = self.choose_by_runs(question, found.as_ref(), asked.ceiling);
+        let runs = self.choose_by_runs(question, found.as_ref(), bounds.ceiling);
         if runs.is_put_off {
             return None;
         }
         let found = found.and_then(|known| known.share_at(ask.page));
-        let id = found.map(|(share, _)| share);
-        let page = found.map_or(ask.page, |(_, position)| position);
-        let asked = ShareQuestion { page, ..asked };
         let memory = cache.room_for_ahead();
-        let granted = match id {
-            Some(id) => self.shares.ask(id, asked, memory),
-            None => self.shares.ask_new(asked, memory),
+        let granted = match found {
+            Some((id, position)) => self.shares.ask(id, question, position, memory),
+            None => self.shares.ask_new(question, memory),
         };
         let is_shared = !self.is_without(AdaptivePart::Shares);
         let distance = granted.distance.filter(|_| !self.is_without(AdaptivePart::Distance));
         let allotment = Allotment {
-            max: if is_shared { granted.window } else { asked.ceiling },
+            max: if is_shared { granted.window } else { bounds.ceiling },
             distance: distance.into_iter().chain(runs.distance).min(),
             run: runs.window,
             begins_backwards: runs.begins_backwards,
-            is_far: asked.far.is_some(),
-            next_stream: asked.far.and_then(|_| self.next_stream(question)),
+            is_far: bounds.is_far,
+            next_stream: if bounds.is_far { self.next_stream(question) } else { None },
         };
         let wants = self.wants(question, allotment, cache);
-        Some(SharedWindow { id, asked, memory, granted, allotment, wants, unclipped: None })
+        let id = found.map(|(share, _)| share);
+        Some(SharedWindow { id, memory, granted, allotment, wants, unclipped: None })
     }
 
     /// Shortens the first window of a stream after memory ran short, so that streams do not ask in
@@ -220,30 +214,23 @@ impl Prefetcher {
         streams.next_begun(page, |share| self.shares.reads_far(question.now, share))
     }
 
-    fn share_question(
+    /// Returns the bounds on the window of this question.
+    fn bounds(
         &self,
-        question: &mut Question<'_>,
+        question: &Question<'_>,
         ceiling: Pages,
         common_ceiling: Pages,
-    ) -> ShareQuestion {
-        let ask = question.ask;
+    ) -> WindowBounds {
         // A configured limit is used as it is.
         let unstalled = if self.is_window_learnt { question.max_io } else { Pages(u64::MAX) };
         assert!(common_ceiling > Pages::ZERO, "a stream without windows has no share");
         debug_assert!(ceiling >= common_ceiling, "a large read raises its own ceiling");
-        ShareQuestion {
-            now: question.now,
-            page: ask.page,
-            count: ask.count,
-            submitter: question.reader.submitter,
-            has_waited: ask.has_waited,
-            blocked_ns: core::mem::take(&mut question.reader.blocked_ns),
-            handle_blocked_ns: question.reader.handle_blocked_ns,
+        WindowBounds {
             ceiling,
             common_ceiling,
-            max_window_unstalled: unstalled.min(ceiling),
+            max_unstalled: unstalled.min(ceiling),
             latency_ns: self.estimators[question.device as usize].latency_ns(),
-            far: self.is_far(question).then_some(question.device),
+            is_far: self.is_far(question),
         }
     }
 }

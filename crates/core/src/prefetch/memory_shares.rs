@@ -27,9 +27,10 @@ use alloc::vec::Vec;
 use self::far::{FarDemand, FarDevices};
 use self::groups::{ShareDemand, SubmitterGroups};
 use self::last_pages::LastPages;
+pub(crate) use self::share::ShareId;
 use self::share::{IDLE_AFTER_HALVINGS, IDLE_HALVINGS_MAX, StreamEnd, StreamShare, small};
-pub(crate) use self::share::{ShareId, ShareQuestion};
 use self::speed::ReadRate;
+use super::question::Question;
 use crate::sched::Submitter;
 use crate::table::FileSlot;
 use crate::units::{Nanos, PageIndex, Pages};
@@ -91,21 +92,22 @@ impl MemoryShares {
         true
     }
 
-    /// Adds a stream that begins with this question.
-    pub(crate) fn begin(&mut self, question: ShareQuestion) -> ShareId {
-        let group = self.groups.of(question.submitter);
+    /// Adds a stream that begins with this question, at `position` in its own page numbers.
+    pub(crate) fn begin(&mut self, question: &Question<'_>, position: PageIndex) -> ShareId {
+        let group = self.groups.of(question.reader.submitter);
+        let bounds = &question.bounds;
         self.begun = self.begun.wrapping_add(1);
         let share = StreamShare {
             is_there: true,
             group,
             phase: self.begun.wrapping_mul(GOLDEN),
-            ceiling: small(question.ceiling.min(question.max_window_unstalled)),
-            at_most: small(question.common_ceiling),
-            read: small(question.count),
+            ceiling: small(bounds.ceiling.min(bounds.max_unstalled)),
+            at_most: small(bounds.common_ceiling),
+            read: small(question.ask.count),
             at: question.now,
-            page: question.page,
-            begun: question.page,
-            handle_blocked_ns: question.handle_blocked_ns,
+            page: position,
+            begun: position,
+            handle_blocked_ns: question.reader.handle_blocked_ns,
             speed: ReadRate::like(self.groups.known_weight(group)),
             ..StreamShare::default()
         };
@@ -184,7 +186,7 @@ impl MemoryShares {
         share.is_some_and(|share| share.is_there && !share.has_left_far(now))
     }
 
-    /// Returns the allotment of a stream that asks.
+    /// Returns the allotment of a stream that asks at `position`, in its own page numbers.
     ///
     /// ```text
     ///   memory for two windows each  its ceiling, at the largest distance
@@ -193,24 +195,26 @@ impl MemoryShares {
     pub(crate) fn ask(
         &mut self,
         id: ShareId,
-        question: ShareQuestion,
+        question: &Question<'_>,
+        position: PageIndex,
         memory: Pages,
     ) -> ShareAllotment {
         debug_assert!(self.has(id), "{id:?} has ended");
-        self.look_around(question.now, question.far.is_some());
+        self.look_around(question.now, question.bounds.is_far);
         let index = id.0 as usize;
         let before = self.shares[index].at_most;
-        let common = small(question.common_ceiling);
+        let common = small(question.bounds.common_ceiling);
         if common > before {
             self.lift(before, common, question.now);
         }
-        self.shares[index].learn(question);
-        let group = self.groups.of(question.submitter);
+        self.shares[index].learn(question, position);
+        let group = self.groups.of(question.reader.submitter);
         self.move_to(index, group);
         self.recount(index, question.now);
-        if let Some(window) = self.shares[index].far_window(&self.far, question.ceiling) {
+        let most = question.bounds.ceiling;
+        if let Some(window) = self.shares[index].far_window(&self.far, most) {
             let share = &mut self.shares[index];
-            share.ceiling = window.min(small(question.ceiling));
+            share.ceiling = window.min(small(most));
             share.distance = share.distance.min(share.ceiling);
             self.recount(index, question.now);
         }
@@ -265,11 +269,12 @@ impl MemoryShares {
     }
 
     /// Returns the allotment of a new stream, which is treated as an average one.
-    pub(crate) fn ask_new(&mut self, question: ShareQuestion, memory: Pages) -> ShareAllotment {
-        self.look_around(question.now, question.far.is_some());
-        let group = self.groups.of(question.submitter);
-        let most = self.far.first_window(&question).unwrap_or(question.max_window_unstalled);
-        let most = most.min(question.ceiling);
+    pub(crate) fn ask_new(&mut self, question: &Question<'_>, memory: Pages) -> ShareAllotment {
+        let bounds = &question.bounds;
+        self.look_around(question.now, bounds.is_far);
+        let group = self.groups.of(question.reader.submitter);
+        let most = self.far.first_window(question).unwrap_or(bounds.max_unstalled);
+        let most = most.min(bounds.ceiling);
         let room = self.groups.room(group, memory).with_one_more(most);
         if !room.is_short() {
             return ShareAllotment { window: most, distance: None, least: Pages(1) };

@@ -21,11 +21,11 @@ use super::decision::{Allotment, Residency, WindowLimits};
 use super::hinted_frames::HintedFrames;
 use super::known_runs::KnownRuns;
 use super::learnt_device::LearntDevice;
-use super::memory_shares::{MemoryShares, ShareId, ShareQuestion};
+use super::memory_shares::{MemoryShares, ShareId};
 use super::plan::{Plan, PolicyMemory, RuledPolicy};
 use super::policy::Policy;
 use super::policy::rules::{AdaptivePart, Rules};
-use super::question::{PendingShare, Question};
+use super::question::Question;
 use super::stream_state::Advice;
 use super::streams::Streams;
 use super::window_estimator::{EndedRead, KnownDisks, WindowEstimator};
@@ -52,6 +52,8 @@ pub(crate) struct Prefetcher {
     /// Upper bound of any window: the most pages that one read may hold.
     pub(super) largest_read: Pages,
     pub(super) shares: MemoryShares,
+    /// Share of the last question, until the outcome of its plan is reported.
+    pub(super) pending: Option<PendingShare>,
     /// Stream tables of the policies that find streams by position, by file slot. A table has some
     /// bytes for a file with few streams and no random reads, and at most [`Streams::BYTES_MAX`].
     pub(super) files: Vec<Streams>,
@@ -60,6 +62,15 @@ pub(crate) struct Prefetcher {
     pub(super) disks: KnownDisks,
     pub(super) runs: KnownRuns,
     pub(crate) hints: HintedFrames,
+}
+
+/// A share with an answered question, until the outcome is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PendingShare {
+    /// None for a stream that is not remembered.
+    pub(super) share: Option<ShareId>,
+    /// Size of the window before a clip or the stagger shortened it.
+    pub(super) unclipped: Option<Pages>,
 }
 
 impl Prefetcher {
@@ -78,6 +89,7 @@ impl Prefetcher {
             is_window_learnt: max_window.is_none(),
             largest_read,
             shares: MemoryShares::new(),
+            pending: None,
             files: Vec::new(),
             estimators: Vec::new(),
             disks: KnownDisks::default(),
@@ -240,7 +252,7 @@ impl Prefetcher {
         question: &mut Question<'_>,
         cache: &mut PageCache,
     ) -> Option<Plan> {
-        assert!(question.pending.is_none(), "the last question was reported");
+        assert!(self.pending.is_none(), "the last question was reported");
         let (ask, end) = (question.ask, question.file_end);
         let ruled = RuledPolicy { policy: self.policy, rules: self.rules };
         let common = self.common_limits(question);
@@ -276,7 +288,7 @@ impl Prefetcher {
         cache: &mut PageCache,
     ) {
         asked.reader.stream.submitted(pages);
-        let pending = asked.pending.take();
+        let pending = self.pending.take();
         if self.policy != Policy::Adaptive {
             return;
         }
@@ -285,9 +297,7 @@ impl Prefetcher {
         while let Some(share) = file.take_dropped() {
             self.shares.end(share);
         }
-        let Some(PendingShare { share: known, question, unclipped }) = pending else {
-            return;
-        };
+        let Some(PendingShare { share: known, unclipped }) = pending else { return };
         if let Some(end) = cut_at {
             file.cut_latest(end, &cache.residency(asked.file));
         }
@@ -299,8 +309,7 @@ impl Prefetcher {
         let met = file.latest(asked.ask.page, asked.file_end, |page| is_unread(asked.file, page));
         let Some(met) = met else { return };
         let share = if met.share == ShareId::NONE {
-            let question = ShareQuestion { page: met.position, ..question };
-            let share = self.shares.begin(question);
+            let share = self.shares.begin(asked, met.position);
             file.set_share(share);
             share
         } else if known == Some(met.share) {

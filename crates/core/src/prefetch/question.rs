@@ -1,13 +1,14 @@
 //! One read-ahead question of a reader, and the reader's state between questions.
+//!
+//! A policy sees the question's [`Ask`]; the memory shares see all of it.
 
 use core::mem;
 
 use super::decision::{Ask, Trigger};
-use super::memory_shares::{ShareId, ShareQuestion};
 use super::stream_state::{Advice, StreamState};
 use crate::sched::Submitter;
 use crate::table::FileSlot;
-use crate::units::{ByteCount, Nanos, PageIndex, Pages};
+use crate::units::{Nanos, PageIndex, Pages};
 
 /// State of one reader.
 #[derive(Debug, Default)]
@@ -41,8 +42,23 @@ pub(crate) struct Question<'r> {
     pub(crate) set_aside: Pages,
     /// Frames that the answer may fill with prefetched pages; None for all.
     pub(crate) frames_ahead: Option<Pages>,
-    /// Share of the answer, until the outcome of its plan is reported.
-    pub(crate) pending: Option<PendingShare>,
+    /// Bounds on the window, filled in by the prefetcher.
+    pub(crate) bounds: WindowBounds,
+}
+
+/// Bounds on a stream's window: from the settings, the size of its read and its device's estimate.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WindowBounds {
+    /// Largest useful window.
+    pub(crate) ceiling: Pages,
+    /// Largest useful window of the streams whose reads are no larger than that window.
+    pub(crate) common_ceiling: Pages,
+    /// Largest window for a reader that never stalls: it need not exceed one request.
+    pub(crate) max_unstalled: Pages,
+    /// Request latency, from queueing to completion.
+    pub(crate) latency_ns: u64,
+    /// The device serves the requests of a window at once.
+    pub(crate) is_far: bool,
 }
 
 impl Question<'_> {
@@ -62,41 +78,28 @@ impl Question<'_> {
 impl StreamState {
     /// Returns the question about a page that the stream met. It includes whether the reader has
     /// stalled, and clears that flag.
-    pub(crate) fn ask(
-        &mut self,
-        page: PageIndex,
-        count: Pages,
-        trigger: Trigger,
-        prev_pos: Option<ByteCount>,
-    ) -> Ask {
+    pub(crate) fn ask(&mut self, page: PageIndex, count: Pages, trigger: Trigger) -> Ask {
         debug_assert!(count > Pages::ZERO, "a question is about at least one page");
         let has_waited = mem::take(&mut self.has_waited) || trigger == Trigger::Miss;
-        Ask { page, count, trigger, prev_pos, has_waited }
+        Ask { page, count, trigger, prev_pos: self.prev_pos, has_waited }
     }
-}
-
-/// A share with an answered question, until the outcome is known.
-#[derive(Debug)]
-pub(crate) struct PendingShare {
-    pub(super) share: Option<ShareId>,
-    pub(super) question: ShareQuestion,
-    /// Size of the window before a clip or the stagger shortened it.
-    pub(super) unclipped: Option<Pages>,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::prefetch::decision::Window;
+    use crate::units::ByteCount;
 
     /// What was asked for another position had become the last window of the reader.
     #[test]
     fn what_is_asked_elsewhere_leaves_its_reader_as_it_was() {
         let window = Window { start: PageIndex(8), size: Pages(4), async_size: Pages(2) };
-        let stream = StreamState { window, fetched: window, seeked: true, ..Default::default() };
+        let (fetched, prev_pos) = (window, Some(ByteCount(7)));
+        let stream = StreamState { window, fetched, prev_pos, seeked: true, ..Default::default() };
         let mut reader = ReaderState { stream, blocked_ns: 5, ..ReaderState::default() };
-        let prev_pos = Some(ByteCount(7));
-        let ask = reader.stream.ask(PageIndex(3), Pages(2), Trigger::Marker, prev_pos);
+        let ask = reader.stream.ask(PageIndex(3), Pages(2), Trigger::Marker);
+        assert_eq!(ask.prev_pos, prev_pos);
         let mut question = Question {
             ask,
             now: Nanos(0),
@@ -108,7 +111,7 @@ mod tests {
             is_device_reading: false,
             set_aside: Pages::ZERO,
             frames_ahead: None,
-            pending: None,
+            bounds: WindowBounds::default(),
         };
         let next = Ask { page: PageIndex(40), trigger: Trigger::Miss, prev_pos: None, ..ask };
         question.elsewhere(next, |question| {

@@ -1,13 +1,16 @@
 //! State of one stream between its questions, and the application's advice about it.
 
 use super::decision::{Window, WindowLimits};
-use crate::units::MAX_FILE_PAGES;
+use crate::units::{ByteCount, MAX_FILE_PAGES};
 
 /// State of one stream, kept for the policy.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct StreamState {
     /// Last window; all zeros before the first.
     pub window: Window,
+    /// Byte after the last one that the stream's previous read returned; None before the first
+    /// read. The caller sets it before each read or marker.
+    pub prev_pos: Option<ByteCount>,
     /// Pages last requested, at random or not, for the rule `backwards`.
     pub fetched: Window,
     /// The stream was moved by an explicit seek and has requested nothing since; for the rule

@@ -13,7 +13,7 @@ pub use super::plan::{Plan, PolicyMemory};
 use super::policy::Policy;
 use super::policy::rules::Rules;
 use super::stream_state::Advice;
-use crate::units::{ByteCount, PageIndex, Pages};
+use crate::units::{PageIndex, Pages};
 
 /// Page cache of one file, as needed by a read.
 pub trait PageSet: Residency {
@@ -113,16 +113,13 @@ impl Plan {
     }
 }
 
-/// Reader's side of a read: the state of a stream and its file for the policies.
+/// A policy with the limits and the rules that apply to the reads of one stream.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadWalk {
     /// Policy to ask.
     pub policy: Policy,
     /// Limits of a window.
     pub limits: WindowLimits,
-    /// Byte after the last one that the stream's previous read returned; None before the first
-    /// read.
-    pub prev_pos: Option<ByteCount>,
     /// First page past the end of the file.
     pub end: PageIndex,
     /// Access advice for the stream.
@@ -155,7 +152,7 @@ impl ReadWalk {
                     return;
                 }
             };
-            let ask = stream.ask(page, count, trigger, self.prev_pos);
+            let ask = stream.ask(page, count, trigger);
             self.ask(PolicyMemory { stream, file }, cache, ask, &mut decided);
         });
     }
@@ -170,7 +167,7 @@ impl ReadWalk {
         count: Pages,
         mut decided: impl FnMut(Decided),
     ) {
-        let ask = memory.stream.ask(page, count, Trigger::Marker, self.prev_pos);
+        let ask = memory.stream.ask(page, count, Trigger::Marker);
         self.ask(memory, cache, ask, &mut decided);
     }
 

@@ -12,7 +12,7 @@ use crate::ids::{FileId, ReadId, ReadKind, StreamId, Waiter, slot_of};
 use crate::page_in::read::{PageRead, ReadFrames};
 use crate::page_in::walk::{PageInWalk, Purpose};
 use crate::prefetch::prefetcher::Prefetcher;
-use crate::prefetch::question::{Question, ReaderState};
+use crate::prefetch::question::{Question, ReaderState, WindowBounds};
 use crate::prefetch::walk::{PageMet, ReadPages, visit};
 use crate::prefetch::{Decided, Trigger};
 use crate::sched::{Class, Op, Origin};
@@ -241,6 +241,7 @@ impl ReadPath {
         // A read whose caller has gone may outlive its stream.
         let mut forgotten = PathStream::new(file);
         let stream = stream.unwrap_or(&mut forgotten);
+        stream.reader.stream.prev_pos = prev_pos;
         let device = devices.of_file(open.device);
         let (pages, is_device_reading) = (file_pages(file, open, device), device.is_reading());
         let purpose = match of {
@@ -253,14 +254,13 @@ impl ReadPath {
         walk.no_reuse = stream.no_reuse;
         walk.bridge = prefetch.bridge(open.device.index());
         let mut note = |decided: Option<Decided>| {
-            if let Some(decided) = decided {
-                windows.add(decided.submitted);
-                trace.push(now, || EventKind::Decided { stream: id, decided });
-            }
+            let Some(decided) = decided else { return };
+            windows.add(decided.submitted);
+            trace.push(now, || EventKind::Decided { stream: id, decided });
         };
         let mut ask = |reader: &mut ReaderState, walk: &mut PageInWalk<'_>, met, page, count| {
             let mut question = Question {
-                ask: reader.stream.ask(page, count, met, prev_pos),
+                ask: reader.stream.ask(page, count, met),
                 now,
                 reader,
                 file: pages.slot,
@@ -270,7 +270,7 @@ impl ReadPath {
                 is_device_reading,
                 set_aside: Pages::ZERO,
                 frames_ahead: None,
-                pending: None,
+                bounds: WindowBounds::default(),
             };
             note(read_ahead(prefetch, &mut question, walk));
             while let Some(next) = prefetch.next_in_turn(&question, &walk.page_in.cache) {

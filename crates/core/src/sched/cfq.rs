@@ -290,7 +290,8 @@ impl<L: Payload> Scheduler<L> for Cfq<L> {
         self.count == 0
     }
 
-    /// While others wait: the end of the slice, or of the idle time for its owner.
+    /// Returns the end of the slice, or of the idle time for its owner, while other submitters
+    /// wait.
     fn wake_at(&self) -> Option<Nanos> {
         let slice = self.active.as_ref().filter(|_| !self.turns.is_empty())?;
         let idle_until = slice.idle_until.filter(|_| self.is_soon_back(slice.owner));
@@ -356,5 +357,5 @@ const SECTORS_PER_KIB: u64 = 2;
 /// All requests of a queue share one lane.
 const CLASS: Class = Class::BestEffort;
 
-/// More readers than a machine has at a time; each costs some hundred bytes.
+/// Largest number of remembered readers; each costs some hundred bytes.
 const MOST_REMEMBERED: usize = 4096;

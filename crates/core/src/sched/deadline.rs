@@ -274,8 +274,8 @@ impl<L: Payload> Scheduler<L> for Deadline<L> {
         ("deadline", self.settings.list())
     }
 
-    /// A new rule starts as if nothing had been dispatched. Queued requests keep their age, and
-    /// those in the dispatch queue go first.
+    /// Applies a setting. A new rule starts as if nothing had been dispatched. Queued requests keep
+    /// their age, and those in the dispatch queue go first.
     fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidSetting> {
         let rule = self.settings.rule;
         self.settings.set(name, value)?;

@@ -17,12 +17,12 @@ pub enum Op {
 /// Priority class of a submitter, one of the kernel's three.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Class {
-    /// Before all others.
+    /// Dispatched before all other classes.
     RealTime,
     /// The default.
     #[default]
     BestEffort,
-    /// When no other class has requests.
+    /// Dispatched only when no other class has requests.
     Idle,
 }
 

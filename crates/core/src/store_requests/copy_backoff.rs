@@ -43,7 +43,7 @@ impl Default for CopyBackoff {
     }
 }
 
-/// Less than the answer of a nearby store takes: a copy that much later still helps.
+/// Shortest pause, below the latency of a nearby store: a copy delayed by that much still helps.
 const PAUSE_MIN: Nanos = Nanos(10_000_000);
 /// With a thousand readers, three thousand wake-ups per second. When the budget recovers after
 /// seconds, a waiting read notices within a third of a second.

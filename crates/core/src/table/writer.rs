@@ -106,7 +106,7 @@ impl TableWriter {
             && self.update(place, Ordering::Relaxed, |entry| entry.without(REFERENCED)).is_present()
     }
 
-    /// The page's entry.
+    /// Returns the entry at a place.
     pub(crate) fn entry_at(&self, place: EntryPlace) -> PageEntry {
         PageEntry(self.table.cell(place).load(Ordering::Relaxed))
     }

@@ -25,7 +25,7 @@ pub(super) struct WriteCommand {
     pub(super) pos: ByteCount,
     /// Requested length. For a change of length that has its pages, the new length.
     pub(super) requested: ByteCount,
-    /// Covered length.
+    /// Length in bytes, possibly shorter than requested.
     pub(super) len: ByteCount,
     pub(super) mode: WriteMode,
     pub(super) submitter: Submitter,

@@ -42,13 +42,13 @@ pub(crate) struct DirtyPage {
 /// The list of its file that a dirty page is on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum DirtyList {
-    /// On no list, or no longer on one.
+    /// On no list.
     Nothing,
     /// Written when it is old enough, or when too many pages are dirty.
     Aging,
-    /// To be written at once.
+    /// Must be written at once.
     Urgent,
-    /// Not to be written at present.
+    /// Must not be written at present.
     Held,
     /// In a request, queued or in flight.
     Writing,

@@ -223,5 +223,5 @@ impl LenChange {
     }
 }
 
-/// Behind the last page that a file may have.
+/// Index after the last possible page of a file.
 const END_OF_PAGES: PageIndex = PageIndex(MAX_FILE_BYTES.pages_up().0 + 1);

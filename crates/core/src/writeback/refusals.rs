@@ -47,7 +47,7 @@ pub(crate) struct Refusals {
 pub(super) enum RefusalVerdict {
     /// Send them again, with at most this many in one request.
     Resend(u8),
-    /// They fail.
+    /// The pages fail.
     Fail,
 }
 
@@ -119,11 +119,12 @@ const REFUSALS_MAX: u32 = 32;
 /// any request.
 const FEW_PAGES: usize = 4;
 
-/// On a full file system, a refusal costs its journal a commit.
+/// Shortest pause between two probes, because on a full file system each refusal costs a journal
+/// commit.
 pub(super) const LEAST_PROBE_NS: u64 = 1_000_000_000;
 /// Freed space is found after a minute at the latest.
 const MOST_PROBE_NS: u64 = 60_000_000_000;
-/// From 100 ms, the shortest pause, to more than the longest.
+/// Largest number of doublings of the pause: from 100 ms, the shortest, to more than the longest.
 const MOST_DOUBLINGS: u32 = 10;
 
 const EPERM: i32 = 1;

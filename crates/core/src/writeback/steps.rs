@@ -8,7 +8,7 @@ use super::command::{WriteCommand, WriteKind, WriteState};
 use super::dirty_page::DirtyList;
 use super::write_ends::WriteOutcome;
 use crate::device_queue::payload::IoPayload;
-use crate::driver_io::{Fault, WriteFill, WriteMode, WriteReady, WriteStep};
+use crate::driver_io::{Fault, WriteFill, WriteMode, WriteRange, WriteReady, WriteStep};
 use crate::ids::{DeviceId, DirtyId, FileId, WriteId, slot_of};
 use crate::read_path::ReadPath;
 use crate::sched::Submitter;
@@ -20,11 +20,12 @@ impl Writeback {
     pub(crate) fn begin_write(
         &mut self,
         path: &mut ReadPath,
-        (file, pos, len): (FileId, ByteCount, ByteCount),
+        range: WriteRange,
         mode: WriteMode,
         submitter: Submitter,
         append: Option<WriteId>,
     ) -> (WriteId, bool) {
+        let WriteRange { file, pos, len } = range;
         assert!(len > ByteCount::ZERO, "a write asks for at least one byte");
         let mut write = WriteCommand {
             pos,

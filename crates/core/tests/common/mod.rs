@@ -75,7 +75,6 @@ pub struct PlainStream {
     pub limits: WindowLimits,
     pub file: ByteCount,
     pub state: StreamState,
-    pub prev_pos: Option<ByteCount>,
     pub advice: Advice,
     pub rules: Rules,
 }
@@ -85,7 +84,7 @@ impl PlainStream {
         let limits = WindowLimits { max: Pages(max), io_pages: Pages(0) };
         let file = MAX_FILE_PAGES.bytes().min(ByteCount(i64::MAX as u64));
         let (advice, rules) = (Advice::default(), Rules::default());
-        Self { policy, limits, file, state: StreamState::default(), prev_pos: None, advice, rules }
+        Self { policy, limits, file, state: StreamState::default(), advice, rules }
     }
 
     pub fn read_bytes(&mut self, pages: &mut PlainPages, pos: u64, len: u64) -> Vec<Line> {
@@ -97,7 +96,6 @@ impl PlainStream {
         let reader = ReadWalk {
             policy: self.policy,
             limits: self.limits,
-            prev_pos: self.prev_pos,
             end: PageIndex(self.file.pages_up().0),
             advice: self.advice,
             rules: self.rules,
@@ -112,7 +110,7 @@ impl PlainStream {
         });
         pages.streams = streams;
         runs.take();
-        self.prev_pos = Some(ByteCount(end));
+        self.state.prev_pos = Some(ByteCount(end));
         decisions
     }
 

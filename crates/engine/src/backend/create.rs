@@ -68,6 +68,11 @@ impl<'p> Created<'p> {
         }
     }
 
+    /// Returns the path to open.
+    pub(crate) fn path(&self) -> &'p Path {
+        self.path
+    }
+
     /// Checks that the opened file is the one created.
     pub(crate) fn check(&self, opened: FileIdentity) -> Result<(), OpenError> {
         if self.identity.is_none_or(|made| made == opened) {

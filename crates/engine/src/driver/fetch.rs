@@ -7,6 +7,7 @@ use foreread_core::units::{ByteCount, Nanos};
 
 use super::Driver;
 use crate::deferred_wake::DeferredWake;
+use crate::source::NewFetch;
 
 impl Driver {
     /// Starts a request to a source, clipped to the end of the source.
@@ -23,10 +24,14 @@ impl Driver {
         let (offset, len) = (io.offset.0 - start, backend.len.0);
         assert!(offset < len, "a request begins within its source");
         let range = offset..(offset + io.len.0).min(len);
-        let target = (self.ring.pool(), self.path.io_parts(io.tag).collect());
-        let request = (io.tag.to_bits(), self.path.is_ahead(io.tag));
-        let fetch = self.fetches.start(now, request, source, range, target);
-        self.waiting.call_source(fetch);
+        let fetch = NewFetch {
+            tag: io.tag.to_bits(),
+            is_read_ahead: self.path.is_ahead(io.tag),
+            range,
+            pool: self.ring.pool(),
+            parts: self.path.io_parts(io.tag).collect(),
+        };
+        self.waiting.call_source(self.fetches.start(now, source, fetch));
     }
 
     /// Notifies sources of requests that a reader has joined.

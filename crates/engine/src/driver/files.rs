@@ -12,9 +12,8 @@ use crate::backend::Backend;
 use crate::delay::{Delay, DelayModel};
 
 impl Driver {
-    /// Adds a file as a device of its own, since its location on the real device is unknown. A
-    /// source that names its device shares it with other sources. Returns `None` if too many files
-    /// are open.
+    /// Registers a file as a separate device, because the disk blocks below it are unknown. Sources
+    /// that name the same device share one. Returns `None` if too many files are open.
     pub(crate) fn open(
         &mut self,
         backend: &Arc<Backend>,

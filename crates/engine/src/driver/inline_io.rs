@@ -39,8 +39,8 @@ impl InlineIo {
                 ring::pread(pool, backend, self.offset, &mut parts.iter().cloned())
             }
             InlineMove::DurableWrite { frames, len } => {
-                let place = (self.offset, *len);
-                ring::pwrite_durable(pool, backend, place, &mut frames.iter().copied())
+                let bytes = self.offset..self.offset + len;
+                ring::pwrite_durable(pool, backend, bytes, &mut frames.iter().copied())
             }
         }
     }
@@ -79,9 +79,9 @@ impl Driver {
     ///   alone   pwritev2(2), [device], [flush]
     /// ```
     ///
-    /// The thread waits anyway, and the ring costs some microseconds more: for a durable write it
-    /// wakes a thread of its own and the sleeper (docs/guide/limits.md). Read-ahead is never taken:
-    /// the thread would wait for the window behind the one it needs.
+    /// The thread blocks anyway, and the ring adds some microseconds: a durable write wakes a
+    /// worker thread and then the sleeper (docs/guide/limits.md). Read-ahead always goes to the
+    /// ring, because the thread would block on a window that it does not need yet.
     pub(crate) fn take_inline(&mut self, ticket: Ticket) -> Option<InlineIo> {
         if self.ring.in_flight() > MOST_IN_FLIGHT_BESIDE {
             return None;

@@ -65,9 +65,11 @@ impl Driver {
         id
     }
 
+    /// Starts read `number` of a batch.
     pub(crate) fn read_planned(
         &mut self,
-        (batch, number): (BatchId, u32),
+        batch: BatchId,
+        number: u32,
         file: FileId,
         pages: Range<PageIndex>,
     ) {

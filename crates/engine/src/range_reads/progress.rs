@@ -11,7 +11,7 @@ use foreread_core::path::Fault;
 use foreread_core::ranges::{CostModel, RequestLimits, plan};
 
 use super::results::{RangeResult, RangeResults};
-use super::sweep::{MissingRun, PortionLimit, Sweep, page_and_offset};
+use super::sweep::{MissingRun, PortionLimit, RangePart, Sweep, page_and_offset};
 use crate::deferred_wake::KeepAlive;
 use crate::driver::EndedRead;
 use crate::engine_state::DriverGuard;
@@ -46,9 +46,6 @@ pub(super) struct RangeReads {
     /// The first of them, while an asynchronous caller reads it.
     reading: Option<(RangePart, OwnedRead)>,
 }
-
-/// Part of a range, by the number of the range.
-type RangePart = (u32, Range<u64>);
 
 /// A planned request.
 #[derive(Debug)]
@@ -226,7 +223,7 @@ impl RangeReads {
             self.in_flight += bytes;
             let before = self.requests.insert(number, RequestParts { bytes, parts });
             assert!(before.is_none(), "of 2^32 requests the first has ended");
-            driver.read_planned((batch, number), file.id, pages_of(&range));
+            driver.read_planned(batch, number, file.id, pages_of(&range));
         }
         driver.note_ready();
         Ok(driver)
@@ -249,10 +246,10 @@ impl RangeReads {
             let request = self.requests.remove(&number);
             let RequestParts { bytes, parts } = request.expect("a request ends once");
             self.in_flight -= bytes;
-            for (number, part) in parts {
+            for RangePart { number, bytes: part } in parts {
                 let came = if fault.is_none() { self.copy(number, &part) } else { part.start };
                 if came < part.end && !self.results.is_over(number) {
-                    self.unplanned.push_back((number, came..part.end));
+                    self.unplanned.push_back(RangePart { number, bytes: came..part.end });
                 }
             }
         }
@@ -278,7 +275,7 @@ impl RangeReads {
         at
     }
 
-    fn read_unplanned(&mut self, (number, part): RangePart) {
+    fn read_unplanned(&mut self, RangePart { number, bytes: part }: RangePart) {
         let handle = Arc::clone(&self.stream.handle);
         let Some(to) = self.results.buffer(&handle, number, &part) else { return };
         let read = self.stream.read_at(to, part.start);
@@ -290,13 +287,14 @@ impl RangeReads {
         if self.reading.is_none()
             && let Some(part) = self.unplanned.pop_front()
         {
-            let len = usize::try_from(part.1.end - part.1.start);
+            let len = usize::try_from(part.bytes.end - part.bytes.start);
             let len = len.expect("a part of a buffer is no longer than that");
-            self.reading = Some((part.clone(), self.stream.read_owned(vec![0; len], part.1.start)));
+            self.reading =
+                Some((part.clone(), self.stream.read_owned(vec![0; len], part.bytes.start)));
         }
         let Some((_, read)) = &mut self.reading else { return false };
         let Poll::Ready(result) = read.poll(&self.stream, context) else { return false };
-        let ((number, part), read) = self.reading.take().expect("it was polled");
+        let (RangePart { number, bytes: part }, read) = self.reading.take().expect("it was polled");
         let bytes = read.into_buffer();
         if let Some(to) = self.results.buffer(&self.stream.handle, number, &part) {
             to.copy_from_slice(&bytes);
@@ -324,7 +322,7 @@ impl RangeReads {
     fn not_ready(&self, why: NotReady) -> ReadError {
         let handle = &self.stream.handle;
         let parts = self.requests.values().flat_map(|request| &request.parts);
-        let offset = parts.map(|(_, part)| part.start).min().unwrap_or(0);
+        let offset = parts.map(|part| part.bytes.start).min().unwrap_or(0);
         match why {
             NotReady::Fault(fault) => error(handle, offset, fault),
             NotReady::TimedOut => {
@@ -361,9 +359,9 @@ fn requests_of(
     let plan = plan(&wanted, model, limits);
     let with_parts = |request: &Range<u64>| (request.clone(), Vec::new());
     let mut requests: Vec<_> = plan.requests().iter().map(with_parts).collect();
-    for (number, part) in runs.iter().flat_map(|run| &run.parts) {
-        for (request, part) in plan.parts(part.clone()) {
-            requests[request].1.push((*number, part));
+    for RangePart { number, bytes } in runs.iter().flat_map(|run| &run.parts) {
+        for (request, part) in plan.parts(bytes.clone()) {
+            requests[request].1.push(RangePart { number: *number, bytes: part });
         }
     }
     requests

@@ -33,13 +33,21 @@ struct ActiveRange {
     latest: Option<(usize, usize)>,
 }
 
+/// Part of a range.
+#[derive(Clone, Debug)]
+pub(super) struct RangePart {
+    /// Number of the range.
+    pub(super) number: u32,
+    pub(super) bytes: Range<u64>,
+}
+
 /// Adjacent missing pages.
 #[derive(Debug)]
 pub(super) struct MissingRun {
     /// Whole pages.
     pub(super) bytes: Range<u64>,
     /// The parts of ranges in the run.
-    pub(super) parts: Vec<(u32, Range<u64>)>,
+    pub(super) parts: Vec<RangePart>,
 }
 
 /// Limit of one portion of the sweep.
@@ -84,8 +92,8 @@ impl Sweep {
         {
             for range in &mut self.active {
                 let number = range.number;
-                let part = part_of(page, &results.range(number));
-                if !part.is_empty() && !copy_hit(handle, advised, results, (number, &part)) {
+                let part = RangePart { number, bytes: part_of(page, &results.range(number)) };
+                if !part.bytes.is_empty() && !copy_hit(handle, advised, results, &part) {
                     results.is_miss(number);
                     add_missing(&mut runs, page, range, part);
                 }
@@ -129,13 +137,14 @@ fn copy_hit(
     handle: &Handle,
     advised: Advised,
     results: &mut RangeResults,
-    (number, part): (u32, &Range<u64>),
+    part: &RangePart,
 ) -> bool {
-    let Some(to) = results.buffer(handle, number, part) else { return true };
-    let (page, from) = page_and_offset(part.start);
+    let RangePart { number, ref bytes } = *part;
+    let Some(to) = results.buffer(handle, number, bytes) else { return true };
+    let (page, from) = page_and_offset(bytes.start);
     let Some(found) = copy_page(&handle.file, page, from, to) else { return false };
     found.touch(advised.is_used_once);
-    results.came(number, part.end - part.start);
+    results.came(number, bytes.end - bytes.start);
     true
 }
 
@@ -146,7 +155,7 @@ pub(super) fn page_and_offset(byte: u64) -> (PageIndex, usize) {
 }
 
 /// Adds a missing page of a range to the runs.
-fn add_missing(runs: &mut Vec<MissingRun>, page: u64, range: &mut ActiveRange, part: Range<u64>) {
+fn add_missing(runs: &mut Vec<MissingRun>, page: u64, range: &mut ActiveRange, part: RangePart) {
     let start = page * PAGE as u64;
     let end = start + PAGE as u64;
     let is_next = |run: &MissingRun| run.bytes.end == start || run.bytes.end == end;
@@ -158,11 +167,11 @@ fn add_missing(runs: &mut Vec<MissingRun>, page: u64, range: &mut ActiveRange, p
     run.bytes.end = end;
     if let Some((of, at)) = range.latest
         && of == last
-        && run.parts[at].1.end == part.start
+        && run.parts[at].bytes.end == part.bytes.start
     {
-        run.parts[at].1.end = part.end;
+        run.parts[at].bytes.end = part.bytes.end;
     } else {
         range.latest = Some((last, run.parts.len()));
-        run.parts.push((range.number, part));
+        run.parts.push(part);
     }
 }

@@ -35,20 +35,21 @@ impl StreamReader {
         let to = in_page(pos)
             + usize::try_from(end.saturating_sub(pos).0)
                 .expect("a page of 4096 bytes ends after it begins");
-        self.pinned_hit(handle, advised, &found, (pos, end));
+        self.pinned_hit(handle, advised, &found, pos..end);
         self.prev_pos.set(Some(end));
         Some((page, in_page(pos)..to))
     }
 
-    /// Records a pin as a cache hit of a read that ends at `end`.
+    /// Records a pin as a cache hit of a read of `bytes`.
     #[inline]
     fn pinned_hit(
         &self,
         handle: &Handle,
         advised: Advised,
         found: &FoundPage<'_>,
-        (pos, end): (ByteCount, ByteCount),
+        bytes: Range<ByteCount>,
     ) {
+        let Range { start: pos, end } = bytes;
         let continues = in_page(pos) > 0 && self.prev_pos.get() == Some(pos);
         found.touch(continues || advised.is_used_once);
         self.hits.add_one();
@@ -83,7 +84,7 @@ impl StreamReader {
             budget.give_back(1);
         }
         let mut pages = PageRange::empty(engine);
-        self.pin_missing(handle, advised, (offset, PAGE - in_page(pos)), &mut pages)?;
+        self.pin_missing(handle, advised, offset, PAGE - in_page(pos), &mut pages)?;
         Ok(pages.into_pages().pop().unwrap_or_else(PageRef::empty))
     }
 
@@ -99,8 +100,8 @@ impl StreamReader {
         let len = range.end.saturating_sub(range.start);
         let room = usize::try_from(len).unwrap_or(usize::MAX);
         let mut pages = PageRange::empty(&file.engine);
-        if !self.pin_range_if_resident(handle, advised, (range.start, room), &mut pages) {
-            self.pin_missing(handle, advised, (range.start, room), &mut pages)?;
+        if !self.pin_range_if_resident(handle, advised, range.start, room, &mut pages) {
+            self.pin_missing(handle, advised, range.start, room, &mut pages)?;
         }
         Ok(pages)
     }
@@ -111,7 +112,8 @@ impl StreamReader {
         &self,
         handle: &Handle,
         advised: Advised,
-        (offset, room): (u64, usize),
+        offset: u64,
+        room: usize,
         pages: &mut PageRange,
     ) -> bool {
         let (file, pos) = (&*handle.file, ByteCount(offset));
@@ -123,15 +125,14 @@ impl StreamReader {
         {
             return false;
         }
-        let wanted = room;
-        let mut read = ReadProgress { offset, room, wanted, done: 0, known_len, advised };
+        let mut read = ReadProgress::within(known_len, advised, offset, room);
         let mut markers = Markers::default();
         self.pin_hits(file, &mut read, pages, &mut markers);
-        let is_whole = read.done == wanted;
+        let is_whole = read.done == room;
         if !is_whole {
             pages.unpin_all();
         }
-        self.pinned_all(handle, (advised, pos, room), &markers, is_whole);
+        self.pinned_all(handle, &read, &markers, is_whole);
         is_whole
     }
 
@@ -146,7 +147,7 @@ impl StreamReader {
         while read.done < read.wanted {
             let pos = read.pos();
             let Some((page, found)) = file.pin_page_of(read) else { break };
-            self.used(file, read.advised, &found, (pos.page(), ByteCount(read.offset)), markers);
+            self.used(file, read, &found, markers);
             read.done += pages.push(page, in_page(pos), read.wanted - read.done);
         }
     }
@@ -158,7 +159,8 @@ impl StreamReader {
         &self,
         handle: &Handle,
         advised: Advised,
-        (offset, room): (u64, usize),
+        offset: u64,
+        room: usize,
         pages: &mut PageRange,
     ) -> Result<(), ReadError> {
         let file = &handle.file;

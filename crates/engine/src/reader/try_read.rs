@@ -1,7 +1,6 @@
 //! Reads that succeed only as full hits, for callers that handle misses in another way. They never
 //! block, and a failed attempt does not count as a use of the pages.
 
-use foreread_core::prefetch::Advice as Pattern;
 use foreread_core::sched::Submitter;
 use foreread_core::table::FoundPage;
 use foreread_core::units::{ByteCount, PageIndex};
@@ -42,41 +41,38 @@ impl StreamReader {
         read.wanted == room
     }
 
-    /// Records the pins of one read of `room` bytes as a hit, like [`Self::full_hit`]. If some
-    /// pages could not be pinned, only posts the markers.
+    /// Records the pins of one read as a hit, like [`Self::full_hit`]. If some pages could not be
+    /// pinned, only posts the markers.
     pub(crate) fn pinned_all(
         &self,
         handle: &Handle,
-        (advised, pos, room): (Advised, ByteCount, usize),
+        read: &ReadProgress,
         markers: &Markers,
         is_hit: bool,
     ) {
-        let known_len = handle.file.len();
-        let read =
-            ReadProgress { offset: pos.0, room, wanted: room, done: room, known_len, advised };
-        self.post(handle, &read, markers);
+        self.post(handle, read, markers);
         if is_hit {
             self.hits.add_one();
-            self.observe(handle, pos.0, room);
-            self.end(&read);
+            self.observe(handle, read.offset, read.wanted);
+            self.end(read);
         }
     }
 
-    /// Records that a read from `pos` on used a page in place, and takes its marker.
+    /// Records that a read used the page at its current position in place, and takes its marker.
     #[inline]
     pub(crate) fn used(
         &self,
         file: &FileState,
-        advised: Advised,
+        read: &ReadProgress,
         found: &FoundPage<'_>,
-        (page, pos): (PageIndex, ByteCount),
         markers: &mut Markers,
     ) {
-        let is_first = page == pos.page();
-        let continues = is_first && in_page(pos) > 0 && self.prev_pos.get() == Some(pos);
-        found.touch(continues || advised.is_used_once);
+        let (page, start) = (read.pos().page(), ByteCount(read.offset));
+        let is_first = page == start.page();
+        let continues = is_first && in_page(start) > 0 && self.prev_pos.get() == Some(start);
+        found.touch(continues || read.advised.is_used_once);
         if found.entry().has_marker()
-            && advised.pattern != Pattern::Random
+            && read.may_take_markers()
             && markers.has_room()
             && self.has_stream(file)
         {

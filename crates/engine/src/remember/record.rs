@@ -58,14 +58,14 @@ impl Record {
 
     /// Reads this device's record. Returns None if there is none.
     pub(super) fn read(path: &Path, device: &str) -> Result<Option<Self>, String> {
-        let result = match text_of(path) {
-            Ok(text) => Self::parse(&text, device).map(Some),
+        let bad = |why: String| format!("{why}; move the file away, or remove it");
+        match text_of(path) {
+            Ok(text) => Self::parse(&text, device).map(Some).map_err(bad),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             // The file is not to blame.
-            Err(error) if lacks_means(&error) => return Err(error.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        result.map_err(|why| format!("{why}; move the file away, or remove it"))
+            Err(error) if lacks_means(&error) => Err(error.to_string()),
+            Err(error) => Err(bad(error.to_string())),
+        }
     }
 
     fn parse(text: &str, device: &str) -> Result<Self, String> {

@@ -46,7 +46,7 @@ pub(super) struct WorkerShared {
 
 #[derive(Debug, Default)]
 struct WorkerState {
-    /// At most as many as may be in flight.
+    /// Waiting transfers; bounded by the in-flight limit.
     queue: VecDeque<(u64, Transfer)>,
     done: VecDeque<Completion>,
     /// Number of idle workers.

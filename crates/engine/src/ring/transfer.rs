@@ -43,7 +43,7 @@ pub(super) struct Transfer {
     offset: u64,
     vectors: Vectors,
     total: u32,
-    /// Bytes of a write that are done.
+    /// Bytes of a write that are already written.
     done: u32,
     /// The vectors of this attempt, if it does not cover the whole transfer.
     part: Option<Vectors>,
@@ -88,15 +88,15 @@ impl Transfer {
     pub(super) fn write(
         pool: &Pool,
         backend: Arc<Backend>,
-        offset: u64,
-        len: u64,
+        bytes: Range<u64>,
         is_durable: bool,
         frames: impl Iterator<Item = Frame>,
     ) -> Self {
         let pages = Vectors::new(pool, frames.map(|frame| (frame, 0..PAGE)));
+        let len = bytes.end - bytes.start;
         assert!(len <= pages.bytes(), "no more than the frames hold");
         let vectors = if len < pages.bytes() { pages.part(0, len) } else { pages };
-        Self::new(TransferOp::Write { is_durable }, backend, offset, vectors)
+        Self::new(TransferOp::Write { is_durable }, backend, bytes.start, vectors)
     }
 
     fn new(way: TransferOp, backend: Arc<Backend>, offset: u64, vectors: Vectors) -> Self {

@@ -245,7 +245,8 @@ impl Uring {
         self.push(&entry.user_data(tag));
     }
 
-    /// The caller guarantees that everything the entry refers to lives until its completion.
+    /// Queues an entry. The caller guarantees that its buffers and descriptors live until the
+    /// completion.
     fn push(&mut self, entry: &squeue::Entry) {
         // SAFETY: no other submission queue exists: they are created here only, each ends with its
         // statement, and `&mut self` admits one thread at a time. The sleeper creates none; it and

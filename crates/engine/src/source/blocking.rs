@@ -157,5 +157,5 @@ impl<S> fmt::Debug for Blocking<S> {
     }
 }
 
-/// The same number as the ring's own threads.
+/// Largest number of threads, the same as for the ring's fallback.
 const THREADS_MAX: usize = 16;

@@ -17,7 +17,7 @@ use foreread_core::units::Nanos;
 
 use super::contract::Source;
 use super::names::OpenSource;
-use super::reply::{EventSink, FetchRequest, Reply};
+use super::reply::{EventSink, FetchRequest, Reply, ReplyTarget};
 use crate::pool::Pool;
 
 /// The requests in flight at sources.
@@ -28,6 +28,17 @@ pub(crate) struct FetchTable {
     post: EventSink,
     /// Time-out of a request.
     timeout: Option<Duration>,
+}
+
+/// A request for bytes of a source, and the frames that receive them.
+pub(crate) struct NewFetch {
+    pub(crate) tag: u64,
+    /// No reader waits for it.
+    pub(crate) is_read_ahead: bool,
+    pub(crate) range: Range<u64>,
+    pub(crate) pool: Arc<Pool>,
+    /// Parts of frames, in the order of the bytes.
+    pub(crate) parts: Vec<(Frame, Range<usize>)>,
 }
 
 /// A call of a source that has yet to be made.
@@ -42,20 +53,17 @@ impl FetchTable {
         Self { in_flight: HashMap::new(), by_start: BTreeSet::new(), post, timeout }
     }
 
-    /// Registers a request for these bytes, which go to these parts of frames, either for a waiting
-    /// reader or for read-ahead.
+    /// Registers a request to a source.
     pub(crate) fn start(
         &mut self,
         now: Nanos,
-        (tag, is_read_ahead): (u64, bool),
         source: &OpenSource,
-        range: Range<u64>,
-        (pool, parts): (Arc<Pool>, Vec<(Frame, Range<usize>)>),
+        fetch: NewFetch,
     ) -> PendingFetch {
         let (post, errors) = (Arc::clone(&self.post), Arc::clone(&source.errors));
-        let wanted = range.end - range.start;
-        let request =
-            Arc::new(FetchRequest::new((tag, is_read_ahead), post, errors, pool, parts, wanted));
+        let NewFetch { tag, is_read_ahead, range, pool, parts } = fetch;
+        let target = ReplyTarget::new(pool, parts, range.end - range.start);
+        let request = Arc::new(FetchRequest::new(tag, is_read_ahead, post, errors, target));
         let before = self.in_flight.insert(tag, (Arc::clone(&request), now));
         assert!(before.is_none(), "a tag in flight is not given again");
         if self.timeout.is_some() {
@@ -107,7 +115,8 @@ impl FetchTable {
 }
 
 impl Drop for FetchTable {
-    /// Later answers of its sources are discarded, and the frames' memory ends with the engine.
+    /// Revokes all requests: later answers of sources are discarded, because the frames are freed
+    /// with the engine.
     fn drop(&mut self) {
         for (request, _) in self.in_flight.values() {
             request.revoke();

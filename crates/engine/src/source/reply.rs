@@ -54,7 +54,7 @@ pub(crate) struct FetchRequest {
 }
 
 /// Destination of the bytes.
-struct ReplyTarget {
+pub(super) struct ReplyTarget {
     /// Keeps the frames' memory alive while it is being written to.
     pool: Arc<Pool>,
     parts: Vec<(Frame, Range<usize>)>,
@@ -106,7 +106,9 @@ impl Reply {
                 "the source returned more than the {wanted} bytes that were asked for: check \
                  that it honours the range"
             );
-            self.request.fail(&io::Error::new(io::ErrorKind::InvalidData, why.clone()));
+            // Each part of the range would be answered with too much as well.
+            let error = io::Error::new(io::ErrorKind::InvalidData, why.clone());
+            self.request.fail_with(|errors| errors.keep_of_all(&error));
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         let pages_before = target.written / PAGE as u64;
@@ -157,16 +159,12 @@ impl Drop for Reply {
 
 impl FetchRequest {
     pub(super) fn new(
-        (tag, is_read_ahead): (u64, bool),
+        tag: u64,
+        is_read_ahead: bool,
         post: EventSink,
         errors: Arc<LastError>,
-        pool: Arc<Pool>,
-        parts: Vec<(Frame, Range<usize>)>,
-        wanted: u64,
+        target: ReplyTarget,
     ) -> Self {
-        let room: usize = parts.iter().map(|(_, bytes)| bytes.len()).sum();
-        assert!(wanted > 0 && wanted <= room as u64, "the frames have room for what is asked");
-        let target = ReplyTarget { pool, parts, part: 0, filled: 0, written: 0, wanted };
         let (joined, target) = (Arc::default(), Mutex::new(Some(target)));
         Self { tag, is_read_ahead, joined, post, errors, target }
     }
@@ -205,6 +203,13 @@ impl FetchRequest {
 }
 
 impl ReplyTarget {
+    /// Creates a target for the next `wanted` bytes of a reply.
+    pub(super) fn new(pool: Arc<Pool>, parts: Vec<(Frame, Range<usize>)>, wanted: u64) -> Self {
+        let room: usize = parts.iter().map(|(_, bytes)| bytes.len()).sum();
+        assert!(wanted > 0 && wanted <= room as u64, "the frames have room for what is asked");
+        Self { pool, parts, part: 0, filled: 0, written: 0, wanted }
+    }
+
     fn copy_in(&mut self, mut bytes: &[u8]) {
         self.written += bytes.len() as u64;
         assert!(self.written <= self.wanted, "no more than was asked for");

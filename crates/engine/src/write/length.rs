@@ -258,7 +258,8 @@ impl EngineState {
         &'s self,
         driver: DriverGuard<'s>,
         id: WriteId,
-        (file, len): (&FileState, ByteCount),
+        file: &FileState,
+        len: ByteCount,
         act: &dyn Fn(ByteCount) -> Result<(), i32>,
     ) -> DriverGuard<'s> {
         let before = file.before_len_change(len);

@@ -1,7 +1,7 @@
 //! The pieces of a write, written one after another, each short enough to delay other writes only
 //! briefly.
 
-use foreread_core::path::{FileId, IoPath, WriteId, WriteMode};
+use foreread_core::path::{IoPath, WriteId, WriteMode, WriteRange};
 use foreread_core::sched::Submitter;
 use foreread_core::units::{ByteCount, Nanos};
 
@@ -24,14 +24,17 @@ pub(super) enum Pieces {
 pub(super) fn begin_piece(
     path: &mut IoPath,
     now: Nanos,
-    what: (FileId, ByteCount, ByteCount),
+    range: WriteRange,
     mode: WriteMode,
     append: Option<WriteId>,
 ) -> WriteId {
-    let (submitter, (file, pos, len)) = (Submitter::default(), what);
+    let submitter = Submitter::default();
     match append {
-        Some(append) => path.write_appended(now, append, what, mode, submitter),
-        None => path.write(now, file, pos, len, mode, submitter),
+        Some(append) => path.write_appended(now, append, range, mode, submitter),
+        None => {
+            let WriteRange { file, pos, len } = range;
+            path.write(now, file, pos, len, mode, submitter)
+        }
     }
 }
 
@@ -53,9 +56,8 @@ impl Handle {
             let pos = ByteCount(offset + done as u64);
             let len = ByteCount(piece.len() as u64);
             let append = if let Pieces::OfAppend(append) = pieces { Some(append) } else { None };
-            let begin = |path: &mut IoPath, now: Nanos| {
-                begin_piece(path, now, (file.id, pos, len), mode, append)
-            };
+            let range = WriteRange { file: file.id, pos, len };
+            let begin = |path: &mut IoPath, now: Nanos| begin_piece(path, now, range, mode, append);
             let is_try = matches!(pieces, Pieces::Unwaited);
             let doing =
                 if is_try { StepWork::TryCopy(piece, pos) } else { StepWork::Copy(piece, pos) };

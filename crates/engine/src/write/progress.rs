@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use foreread_core::path::{IoPath, LenChange, WriteId, WriteMode};
+use foreread_core::path::{IoPath, LenChange, WriteId, WriteMode, WriteRange};
 use foreread_core::units::{ByteCount, Nanos};
 
 use super::length::length_error;
@@ -75,9 +75,7 @@ impl WriteProgress {
             let step = match self.stage {
                 WriteStage::New => self.begin(bytes.len()),
                 WriteStage::Growing(target) => {
-                    let what = ("change of length", 0);
-                    let task = &mut self.task;
-                    match ready!(task.poll(&self.handle, what, WriteBytes::None, context)) {
+                    match ready!(self.task.poll(&self.handle, WriteBytes::None, context)) {
                         Ok(before) => self.has_grown(before.0),
                         Err(error) => Err(length_error(error, target)),
                     }
@@ -85,8 +83,8 @@ impl WriteProgress {
                 WriteStage::Writing if self.done == bytes.len() => break Ok(()),
                 WriteStage::Writing if !self.task.is_begun() => self.begin_piece(bytes),
                 WriteStage::Writing => {
-                    let (at, piece) = (self.pos(), self.rest(bytes));
-                    match ready!(self.task.poll(&self.handle, ("write", at), piece, context)) {
+                    let piece = self.rest(bytes);
+                    match ready!(self.task.poll(&self.handle, piece, context)) {
                         Ok(len) => {
                             self.has_written(len, bytes.len());
                             Ok(())
@@ -107,8 +105,8 @@ impl WriteProgress {
 
     /// Abandons the unfinished part.
     pub(crate) fn abandon(&mut self, bytes: WriteBytes<'_>) {
-        let (at, piece) = (self.pos(), self.rest(bytes));
-        self.task.abandon(&self.handle.file, at, piece);
+        let piece = self.rest(bytes);
+        self.task.abandon(&self.handle.file, piece);
         self.end_append();
     }
 
@@ -147,7 +145,7 @@ impl WriteProgress {
             LenChange::Append(_) | LenChange::AtLeast(_) => path.begin_append(now, file.id, change),
             LenChange::Exact(_) => path.change_len(now, file.id, change),
         };
-        self.task.begin(handle, ("change of length", 0), Some(step), begin)?;
+        self.task.begin(handle, "change of length", 0, Some(step), begin)?;
         self.append = self.task.id().filter(|_| !matches!(change, LenChange::Exact(_)));
         self.stage = WriteStage::Growing(target);
         Ok(())
@@ -173,10 +171,10 @@ impl WriteProgress {
             }
             WriteBytes::Borrowed(_) | WriteBytes::None => None,
         };
-        let (pos, len) = (ByteCount(at), ByteCount(len as u64));
-        let (what, append) = ((file.id, pos, len), self.append);
-        let begin = |path: &mut IoPath, now: Nanos| begin_piece(path, now, what, mode, append);
-        self.task.begin(&self.handle, ("write", at), step, begin)
+        let (pos, len, append) = (ByteCount(at), ByteCount(len as u64), self.append);
+        let range = WriteRange { file: file.id, pos, len };
+        let begin = |path: &mut IoPath, now: Nanos| begin_piece(path, now, range, mode, append);
+        self.task.begin(&self.handle, "write", at, step, begin)
     }
 
     fn has_written(&mut self, len: ByteCount, of: usize) {

@@ -173,7 +173,7 @@ impl EngineState {
                     driver.stepped(id, |path, now| path.acted(now, id, result));
                 }
                 (WriteStep::SetLen { len }, StepWork::SetLen(file, act)) => {
-                    driver = self.act_on_len(driver, id, (file, len), *act);
+                    driver = self.act_on_len(driver, id, file, len, *act);
                 }
                 (step, _) => unreachable!("{step:?} is no step of this"),
             }

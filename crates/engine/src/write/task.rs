@@ -30,7 +30,17 @@ use crate::wait_table::{Notification, Ticket};
 /// A task's write or flush.
 #[derive(Debug, Default)]
 pub(crate) struct WriteTask {
-    begun: Option<WriteId>,
+    begun: Option<BegunWrite>,
+}
+
+/// An operation in progress.
+#[derive(Clone, Copy, Debug)]
+struct BegunWrite {
+    id: WriteId,
+    /// Its name in errors.
+    what: &'static str,
+    /// Offset of its first byte.
+    offset: u64,
 }
 
 /// The bytes that a task's write copies.
@@ -50,14 +60,15 @@ impl WriteTask {
 
     /// Returns the operation in progress.
     pub(crate) fn id(&self) -> Option<WriteId> {
-        self.begun
+        self.begun.map(|begun| begun.id)
     }
 
-    /// Starts an operation, with the step that the driver performs for it.
+    /// Starts the operation `what`, with the step that the driver performs for it.
     pub(crate) fn begin(
         &mut self,
         handle: &Handle,
-        (what, offset): (&'static str, u64),
+        what: &'static str,
+        offset: u64,
         step: Option<TaskStep>,
         begin: impl FnOnce(&mut IoPath, Nanos) -> WriteId,
     ) -> Result<(), WriteError> {
@@ -69,7 +80,8 @@ impl WriteTask {
         }
         driver.take_events();
         driver.reap_unless_led();
-        self.begun = Some(driver.begin_task_write(begin, step));
+        let id = driver.begin_task_write(begin, step);
+        self.begun = Some(BegunWrite { id, what, offset });
         Ok(())
     }
 
@@ -78,13 +90,12 @@ impl WriteTask {
     pub(crate) fn poll(
         &mut self,
         handle: &Handle,
-        (what, offset): (&'static str, u64),
         piece: WriteBytes<'_>,
         context: &Context<'_>,
     ) -> Poll<Result<ByteCount, WriteError>> {
         let engine = &handle.file.engine;
+        let BegunWrite { id, what, offset } = self.begun.expect("what is polled has begun");
         let failed = |fault| Poll::Ready(Err(handle.write_error(what, offset, fault)));
-        let id = self.begun.expect("what is polled has begun");
         let ticket = Ticket::Write(id);
         loop {
             let mut driver = match engine.drive() {
@@ -128,8 +139,8 @@ impl WriteTask {
 
     /// Abandons the operation on behalf of a task that has left: cancels it if it is waiting, and
     /// completes it if it already has pages.
-    pub(crate) fn abandon(&mut self, file: &Arc<FileState>, offset: u64, piece: WriteBytes<'_>) {
-        let Some(id) = self.begun.take() else { return };
+    pub(crate) fn abandon(&mut self, file: &Arc<FileState>, piece: WriteBytes<'_>) {
+        let Some(BegunWrite { id, offset, .. }) = self.begun.take() else { return };
         let Some(mut driver) = file.engine.drive_in_drop() else { return };
         let news = driver.waiting.take_notification(Ticket::Write(id));
         match news.map(step_of) {

@@ -138,7 +138,13 @@ impl Command {
     /// Waits until each child that another thread is starting has executed its program: none holds
     /// a file any more that this thread has closed.
     pub fn wait_for_execs() {
-        drop(STARTING.lock().unwrap_or_else(PoisonError::into_inner));
+        Self::while_none_starts(|| ());
+    }
+
+    /// Runs `work` while no other thread starts a child: none inherits a file that it opens.
+    pub fn while_none_starts<T>(work: impl FnOnce() -> T) -> T {
+        let _none_is_starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        work()
     }
 }
 

@@ -171,6 +171,21 @@ pub fn output(command: &mut Command) -> Result<String, String> {
     }
 }
 
+/// Unmounts a file system, and tries again while it is busy: a process that looks at all file
+/// systems leaves each a moment later.
+pub fn unmount(at: &Path) -> Result<(), String> {
+    let mut done = Ok(String::new());
+    for _ in 0..MOST_UNMOUNTS {
+        done = output(Command::new("umount").arg(at));
+        if !done.as_ref().is_err_and(|error| error.contains("busy")) {
+            break;
+        }
+    }
+    done.map(drop)
+}
+
+const MOST_UNMOUNTS: u32 = 500;
+
 /// Looks until it is so; after some seconds' worth of looks it will not be.
 pub fn looks_until(is_so: impl Fn() -> bool) -> bool {
     (0..MOST_LOOKS).any(|_| {
@@ -183,11 +198,9 @@ pub fn looks_until(is_so: impl Fn() -> bool) -> bool {
 
 const MOST_LOOKS: u32 = 1_000_000;
 
-/// Copies a program that a test runs, with its mode.
-///
-/// `cp` writes it, because a child that another test forks keeps this process's descriptors until
-/// its exec, and a program that is open for writing cannot be run (`ETXTBSY`).
+/// Copies a program that a test runs, with its mode. A child that inherits the file while it is
+/// open for writing would keep the program from being run (`ETXTBSY`).
 pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
-    let status = Command::new("cp").arg("-p").arg(from.as_ref()).arg(to.as_ref()).status();
-    assert!(status.is_ok_and(|status| status.success()), "cp to {}", to.as_ref().display());
+    let copied = Command::while_none_starts(|| fs::copy(from, &to));
+    copied.unwrap_or_else(|error| panic!("{}: {error}", to.as_ref().display()));
 }

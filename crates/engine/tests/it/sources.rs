@@ -195,6 +195,20 @@ fn wrong(answer: impl FnOnce(Range<u64>, Reply) + Send + 'static) -> ReadError {
     error
 }
 
+/// A source that ignores the range was asked for each of its pages as well.
+#[test]
+fn too_many_bytes_for_several_pages_are_one_request_and_one_error() {
+    let (engine, source) = (engine(), Manual::new("long", "1", 4 * 4096));
+    let file = engine.open_source(source.clone()).unwrap();
+    let reader = std::thread::spawn(move || read(&file, 0..4 * 4096));
+    let (range, mut reply) = source.next();
+    assert_eq!(range, 0..4 * 4096);
+    reply.write(&[0; 4 * 4096 + 1]).unwrap_err();
+    let error = reader.join().unwrap().unwrap_err();
+    assert!(error.to_string().contains("more than the 16384 bytes"), "{error}");
+    assert_all_back(&engine);
+}
+
 #[test]
 fn each_wrong_answer_is_one_clear_error() {
     let long = wrong(|range, mut reply| {

@@ -11,7 +11,7 @@ use crate::common::Command;
 use crate::recorded;
 use crate::support;
 
-use common::{Need, needs, output};
+use common::{Need, needs, output, unmount};
 use foreread::testing::VolatileDisk;
 use foreread::{Engine, File, IoBackend, OpenOptions, WriteMode};
 use recorded::recorded;
@@ -128,7 +128,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = output(Command::new("umount").arg(&self.dir));
+        let _ = unmount(&self.dir);
         if let Some(device) = &self.device {
             let _ = output(Command::new("losetup").args(["--detach", device]));
         }

@@ -7,7 +7,7 @@ use crate::common::Command;
 use crate::recorded;
 use crate::support;
 
-use common::{Need, needs, output};
+use common::{Need, needs, output, unmount};
 use foreread::{
     Engine, File, IoBackend, OpenError, OpenErrorKind, OpenOptions, WriteError, WriteErrorKind,
 };
@@ -153,7 +153,7 @@ fn what_may_not_be_written_is_refused_with_what_to_do() {
     output(Command::new("mount").args(["-o", "remount,ro"]).arg(&mount)).expect("for reading");
     let line = refused(file.to_str().expect("a name"));
     assert!(line.contains("mounted for reading only"), "{line}");
-    output(Command::new("umount").arg(&mount)).expect("unmounted");
+    unmount(&mount).expect("unmounted");
     let file = open_again(&engine, &disk.0);
     let error = output(Command::new("mount").arg(&disk.0).arg(&mount)).expect_err("it is ours");
     assert!(error.contains("busy") || error.contains("mounted"), "{error}");

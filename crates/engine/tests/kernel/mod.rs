@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, OFlags, fadvise};
 
-use super::common::{output, scratch};
+use super::common::{output, scratch, unmount};
 use crate::common::Command;
 
 /// One decision, as far as both sides tell it.
@@ -210,7 +210,7 @@ impl Kernel {
     }
 
     fn unmount(&mut self) {
-        run(Command::new("umount").arg(self.mount_point()));
+        unmount(&self.mount_point()).unwrap();
         self.is_mounted = false;
     }
 
@@ -235,7 +235,7 @@ impl Drop for Kernel {
             failed.extend(output(Command::new("umount").arg(TRACEFS)).err());
         }
         if self.is_mounted {
-            failed.extend(output(Command::new("umount").arg(self.mount_point())).err());
+            failed.extend(unmount(&self.mount_point()).err());
         }
         if let Some(device) = &self.attached {
             failed.extend(output(Command::new("losetup").args(["--detach", device])).err());

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::common::{Command, output, scratch};
+use crate::common::{Command, output, scratch, unmount};
 
 /// A file system that is mounted.
 pub struct FileSystem {
@@ -74,15 +74,11 @@ impl Drop for FileSystem {
 /// Unmounts it at the end.
 pub struct Mounted<'p>(pub &'p Path);
 
-/// How often a mount that is busy is tried to be unmounted.
-const BUSY_MAX: usize = 500;
-
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
         // A process that another thread is starting has all open files until it runs its program.
         // With `-l` alone, the image would be in use for so long.
-        let is_unmounted = || output(Command::new("umount").arg(self.0)).is_ok();
-        if (0..BUSY_MAX).any(|_| is_unmounted()) {
+        if unmount(self.0).is_ok() {
             return;
         }
         let unmounted = output(Command::new("umount").arg("-l").arg(self.0));

@@ -40,7 +40,7 @@ pub enum Why {
         /// Chance of the first block of the window or, without a block before the requested one, of
         /// the nearest one there. None if there is none, or it was already read.
         back: Option<f64>,
-        /// The same for the end of the window.
+        /// The same chance, for the end of the window.
         ahead: Option<f64>,
     },
 }

@@ -29,7 +29,7 @@ const DECAY: f64 = 0.97;
 /// blocks around the youngest miss have had little time, so the uses so far are extrapolated.
 const SETTLED: f64 = 64.0;
 
-/// Before a miss, or after it.
+/// Side of a miss: before it, or after it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Side {
     Back,

@@ -95,7 +95,7 @@ fn le64(bytes: &[u8], at: usize) -> u64 {
     halves(le32(bytes, at), le32(bytes, at + 4))
 }
 
-/// CRC-32 as in zip and Ethernet. Tables are small, so bit by bit is fast enough.
+/// Returns the CRC-32 of zip and Ethernet. Tables are small, so bit by bit is fast enough.
 pub(super) fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32| if crc & 1 == 0 { crc >> 1 } else { crc >> 1 ^ 0xEDB8_8320 };
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))

@@ -125,5 +125,5 @@ fn kind_text(kind: u8) -> String {
 
 const TABLE: usize = 446;
 const ENTRY: usize = 16;
-/// More than any tool creates.
+/// Largest number of logical partitions, more than any tool creates.
 const LOGICAL_MAX: usize = 128;

@@ -20,7 +20,7 @@ use rustix::fs::{
     mknodat,
 };
 
-use crate::common::{Command, Need, needs, output, scratch};
+use crate::common::{Command, Need, needs, output, scratch, unmount};
 
 /// Whether images can be made here.
 pub fn can_make(test: &str) -> bool {
@@ -63,32 +63,29 @@ pub struct Mounted(pub PathBuf);
 
 impl Mounted {
     /// Mounts an image; `options` are `rw` or `ro,noload`, and what else there is.
-    ///
-    /// The loop device of a mount that has ended goes when udev has closed it, too: until then the
-    /// image counts as mounted.
     pub fn new(image: &Path, options: &str) -> Self {
         let at = image.with_file_name("mount");
         fs::create_dir_all(&at).expect("a folder");
-        let options = format!("loop,{options}");
-        let mount = || {
-            let mut mount = Command::new("mount");
-            output(mount.args(["-t", "ext4", "-o", &options]).arg(image).arg(&at))
-        };
-        let is_held = |error: &String| error.contains("already mounted");
-        let last =
-            (0..MOUNT_TRIES).map(|_| mount()).find(|done| !done.as_ref().is_err_and(is_held));
-        last.expect("the loop device of an earlier mount stays").expect("mount");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "ext4", "-o", &format!("loop,{options}")]).arg(image).arg(&at);
+        output(&mut mount).expect("mount");
         Self(at)
     }
-}
 
-/// Each takes milliseconds.
-const MOUNT_TRIES: u32 = 1000;
+    /// Writes everything to the image and forbids writes from now on.
+    ///
+    /// A second mount of the same image would fail for as long as a copy of the first one is in
+    /// another mount namespace, or its loop device is open elsewhere.
+    pub fn into_read_only(self) -> Self {
+        output(Command::new("mount").args(["-o", "remount,ro"]).arg(&self.0)).expect("remount");
+        self
+    }
+}
 
 impl Drop for Mounted {
     fn drop(&mut self) {
         // The name stays if this fails, and the next mount says so.
-        let _ = Command::new("umount").arg(&self.0).status();
+        let _ = unmount(&self.0);
     }
 }
 

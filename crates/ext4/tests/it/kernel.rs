@@ -27,9 +27,8 @@ fn same_as_kernel(test: &str, mib: u64, options: &[&str], able: Able, change: im
     change(&image);
     let mounted = Mounted::new(&image, "rw");
     fill(&mounted.0, able);
-    drop(mounted);
 
-    let mounted = Mounted::new(&image, "ro,noload");
+    let mounted = mounted.into_read_only();
     let kernel = of_mount(&mounted.0);
     let fs = Ext4::open(File::open(&image).unwrap(), Journal::Refuse).expect("an image");
     assert_same(&kernel, &of_image(&fs));

@@ -62,8 +62,8 @@ impl Filesystem for TreeFs {
         }
     }
 
-    /// The kernel then opens files without a request, and keeps pages from one open to the next: a
-    /// node is one version of a file.
+    /// Replies ENOSYS: the kernel then opens files without a request, and keeps pages from one open
+    /// to the next, since a node is one version of a file.
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         reply.error(Errno::ENOSYS);
     }

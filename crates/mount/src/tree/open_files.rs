@@ -14,7 +14,7 @@ use crate::tree::{FileTree, TreeFile};
 /// Recently read files.
 pub(super) struct OpenFiles {
     tree: Arc<dyn FileTree>,
-    /// By node number, the least recently used first.
+    /// Open files by node number, least recently used first.
     open: Mutex<VecDeque<(u64, File)>>,
 }
 

@@ -48,7 +48,7 @@ impl TrimmerQueue {
         }
     }
 
-    /// Never blocks: with a full queue, trimming happens soon anyway.
+    /// Queues a task without blocking; if the queue is full, trimming happens soon anyway.
     fn say(&self, task: TrimTask) {
         match self.to.try_send(task) {
             Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}

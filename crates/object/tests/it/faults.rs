@@ -82,8 +82,8 @@ fn an_object_is_read_as_it_is() {
 fn each_wrong_answer_is_an_error_that_names_it() {
     let cases = [
         (Fault::IgnoreRange, "ignores Range"),
-        (Fault::ShortLength, "2048 bytes early"),
-        (Fault::LongLength, "more bytes than"),
+        (Fault::ShortLength, "are 4096 bytes, and sends 2048"),
+        (Fault::LongLength, "are 4096 bytes, and sends 8192"),
         (Fault::OtherRange, "32768..36864"),
         (Fault::NonsenseRange, "some-thing"),
         (Fault::OtherVersion, "it has changed since it was opened"),

@@ -126,6 +126,35 @@ fn a_body_that_does_not_end_ends_at_the_deadline() {
     check(bodies::ENDLESS, MINUTE);
 }
 
+/// An answer of another range was followed by a request for each page of the range: 64 here.
+#[test]
+fn an_answer_that_is_wrong_for_any_range_is_not_followed_by_requests_for_pages() {
+    for answering in [heads::SHIFTED, heads::OVERLONG, heads::REFUSED] {
+        let server = HostileServer::start(answering);
+        let engine = Engine::builder().memory(8 << 20).build().unwrap();
+        let object = Stores::new(options(MINUTE)).open(&server.url()).unwrap();
+        let file = engine.open_source(object).unwrap();
+        file.stream().advise(Advice::Random);
+        server.turn_hostile();
+        file.read_at(&mut vec![0; 64 << 12], 0).unwrap_err();
+        assert_eq!(server.requests(), 1);
+    }
+}
+
+/// A server that limits the length of a range is read page by page.
+#[test]
+fn an_answer_with_the_beginning_of_a_range_is_followed_by_requests_for_pages() {
+    let server = HostileServer::start(heads::FIRST_PAGE);
+    let engine = Engine::builder().memory(8 << 20).build().unwrap();
+    let file = engine.open_source(Stores::new(options(MINUTE)).open(&server.url()).unwrap());
+    let file = file.unwrap();
+    file.stream().advise(Advice::Random);
+    server.turn_hostile();
+    let mut to = vec![0; 8 << 12];
+    assert_eq!(file.read_at(&mut to, 0).unwrap(), 8 << 12);
+    assert!(to == bytes(1, 0..8 << 12));
+}
+
 /// The one byte that an opening asks for was read until the deadline, and all that came with it was
 /// kept in memory.
 #[test]
@@ -175,6 +204,20 @@ fn a_broken_listing_is_requested_as_often_as_its_retries_allow_and_says_why() {
     assert!(error.contains("given up after 2 retries: "), "{error}");
     assert!(error.contains("reading a body"), "{error}");
     assert_eq!(server.requests(), 3);
+}
+
+/// Both were empty directories.
+#[test]
+fn a_directory_that_a_web_server_does_not_have_is_an_error() {
+    for (answering, why) in [(heads::NO_DIRECTORY, "no such directory"), (heads::OTHER, "below")] {
+        let server = HostileServer::start(answering);
+        server.turn_hostile();
+        let url = server.endpoint() + "/directory/";
+        let error = Stores::new(options(MINUTE)).list(&url, false).unwrap_err().to_string();
+        assert_is_clear("a directory", &url, &error);
+        assert!(error.contains(why), "{error}");
+        assert_eq!(server.requests(), 1);
+    }
 }
 
 /// The error at the deadline said that there was no answer, and to check the endpoint.

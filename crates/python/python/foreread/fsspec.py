@@ -198,7 +198,10 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
             if info["type"] == "directory":
                 raise IsADirectoryError(path)
 
-            version = f"{info['mtime']} {info['ino']} {info['size']}"
+            # The time of the last change of the inode: programs such as rsync and tar set the
+            # other one back.
+            times = f"{info['mtime']} {info.get('created')}"
+            version = f"{times} {info['ino']} {info['size']}"
 
             def open_local(engine: Engine) -> File:
                 key = (engine._token, path, version)

@@ -107,7 +107,7 @@ impl CustomPolicy for PythonPolicy {
 
 /// Start, size and async size.
 type WindowFields = (u64, u64, u64);
-/// Pattern name; window; for the pattern `strided` also every and read.
+/// Name of the pattern; window; for `strided`, also the distance of its reads and their length.
 type DecisionFields = (String, WindowFields, Option<(u64, u64)>);
 
 impl RunningPolicy {

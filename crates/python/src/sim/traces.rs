@@ -119,7 +119,7 @@ impl RawTrace {
         let name = self.file.name();
         let mut report = ReplayRow::new(name, device, &self.summary, &how, &figures, bounds);
         if let Some(name) = changes.policy_name() {
-            name.clone_into(&mut report.policy);
+            name.clone_into(&mut report.setup.policy);
         }
         let shown = figures.picture.as_ref();
         let shown = shown.map(|shown| picture(py, shown, &|file| self.file_name(file)));

@@ -32,9 +32,9 @@ pub enum ReplyPiece<'b> {
     Zeroes(u64, u32),
     /// Extents: a length and a state, in the protocol's bytes, eight each.
     Extents(&'b [u8]),
-    /// It failed, with this number.
+    /// The request failed with this error number.
     Error(u32),
-    /// That was all of it.
+    /// The reply is complete.
     Done,
 }
 
@@ -43,7 +43,7 @@ impl Session {
         Self { wire, agreed, reads: HashMap::new(), out: Vec::new(), next_cookie: 1 }
     }
 
-    /// Result of the handshake.
+    /// Returns the result of the handshake.
     #[must_use]
     pub fn agreed(&self) -> &Negotiated {
         &self.agreed
@@ -176,7 +176,7 @@ impl Session {
         }
     }
 
-    /// Reads.
+    /// Reads bytes of the export.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl Session {
         self.ask(request, &[])?.map_err(failed)
     }
 
-    /// Writes; with `fua`, it is durable afterwards.
+    /// Writes bytes; with `fua`, they are durable on return.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ impl Session {
         self.ask(request, bytes)?.map_err(failed).map(drop)
     }
 
-    /// All that was written is durable afterwards.
+    /// Flushes: all completed writes are durable on return.
     ///
     /// # Errors
     ///
@@ -213,11 +213,11 @@ impl Session {
         self.ask(request, &[])?.map_err(failed).map(drop)
     }
 
-    /// Disconnects, with the request that the protocol has for it.
+    /// Disconnects with the protocol's request for it.
     ///
     /// # Errors
     ///
-    /// If the server is gone already.
+    /// If the server has already closed the connection.
     pub fn leave(mut self) -> Result<(), ClientError> {
         self.wire.send(&NbdRequest { command: wire::CMD_DISC, ..NbdRequest::default() }.bytes())
     }

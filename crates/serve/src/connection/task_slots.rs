@@ -44,7 +44,7 @@ impl<T> TaskSlots<T> {
         Some((task, &self.wakers[slot]))
     }
 
-    /// Empties a slot, whose future has ended, and frees it.
+    /// Removes a future that has ended, and frees its slot.
     pub(super) fn take(&mut self, slot: usize) -> T {
         let task = self.slots[slot].take().expect("a slot is full until its future has ended");
         self.free.push(slot);

@@ -124,7 +124,8 @@ pub(super) fn busy_for(shared: &ServerState) -> Duration {
 const BUSY: Duration = Duration::from_secs(1);
 /// Additional input buffer of a connection that writes.
 pub(super) const GROWTH: usize = receive_buffer::LARGE_INPUT - receive_buffer::INPUT;
-/// Takes a few microseconds on an idle processor, and no time from a busy one.
+/// Calls of `sched_yield` between two polls: a few microseconds on an idle processor, and none
+/// taken from a busy one.
 const YIELDS: u32 = 8;
 /// Spin-loop hints between two polls of the socket, because the sender needs the socket's lock too.
 const PAUSES: u32 = 16;

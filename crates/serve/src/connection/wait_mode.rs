@@ -45,7 +45,7 @@ pub(crate) struct Spinners {
     most: usize,
 }
 
-/// A thread that spins, as long as it is there.
+/// Counts a spinning thread until it is dropped.
 #[derive(Debug)]
 pub(super) struct Spinner<'s>(&'s Spinners);
 
@@ -68,8 +68,9 @@ pub(super) struct WaitModes {
 }
 
 impl Spinners {
-    /// For this process. If it is bound to one processor, its clients may still have another; but
-    /// not if it has a quota of so little time (a container's): a spin would use that up for all.
+    /// Creates the limit for this process. A process bound to one processor may spin, because its
+    /// clients may have another. A process with a CPU quota of one processor (in a container) may
+    /// not: a spin would use up the quota of all threads.
     pub(crate) fn new() -> Self {
         let has_others = std::fs::read_to_string(ONLINE).is_ok_and(|it| it.trim() != "0");
         let usable = available_parallelism().map_or(1, usize::from);
@@ -78,7 +79,7 @@ impl Spinners {
         Self { count: AtomicUsize::new(0), most }
     }
 
-    /// One more thread spins, until the guard is dropped; None if too many do.
+    /// Lets the calling thread spin until the guard is dropped; None if too many threads spin.
     pub(super) fn join(&self) -> Option<Spinner<'_>> {
         let one_more = |count| (count < self.most).then_some(count + 1);
         let joined = self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
@@ -111,12 +112,12 @@ impl WaitModes {
         self.mode
     }
 
-    /// A request came.
+    /// Counts a request.
     pub(super) fn request(&mut self) {
         self.requests += 1;
     }
 
-    /// A wait has ended, and with it a turn.
+    /// Counts the end of a wait, which ends a turn.
     pub(super) fn turn(&mut self, now: Instant) {
         // A pause of the client is no evidence for any wait mode.
         self.time += now.duration_since(self.last_turn).min(LONGEST_TURN);

@@ -15,7 +15,7 @@ use crate::nbd::{NbdErrno, reply};
 enum PayloadEnd {
     Cached,
     Failed(NbdErrno),
-    /// They are written by this work, which costs `paid` bytes of the server's budget.
+    /// This work writes the bytes, and holds `paid` bytes of the server's budget.
     Waits {
         work: BlockingWork,
         paid: usize,
@@ -130,9 +130,9 @@ impl Connection<'_> {
     }
 }
 
-/// Least part of a long payload that is worth a write to the cache.
+/// Least part of a long payload to write to the cache, if the input buffer is large.
 const ENOUGH: usize = 128 << 10;
-/// The same while the input buffer is small.
+/// Least part of a payload to write to the cache while the input buffer is small.
 const POOR: usize = 64 << 10;
 /// Largest copied part of a payload when the server's budget is spent.
 const POOR_PART: usize = 32 << 10;

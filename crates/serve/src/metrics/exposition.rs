@@ -11,9 +11,9 @@ use std::fmt::Write as _;
 /// Type of a metric family.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum MetricKind {
-    /// It only grows, until the process ends. Its name ends in `_total`.
+    /// Only grows until the process ends; the name ends in `_total`.
     Counter,
-    /// It goes up and down.
+    /// Goes up and down.
     Gauge,
     /// Buckets that each count all that is no larger.
     Histogram,
@@ -29,7 +29,7 @@ pub(super) struct Exposition {
 pub(super) type Labels<'a> = &'a [(&'a str, &'a str)];
 
 impl Exposition {
-    /// One family with all its samples: they must stand together.
+    /// Adds a family with all its samples, which must be adjacent.
     pub(super) fn family<'a>(
         &mut self,
         name: &str,
@@ -53,8 +53,8 @@ impl Exposition {
         }
     }
 
-    /// A histogram: how many are no larger than each bound, but those counted for a smaller one;
-    /// then those larger than all bounds.
+    /// Adds a histogram. Each bucket has its upper bound and the count of values above the bound
+    /// before; `larger` counts the values above all bounds.
     pub(super) fn histogram(
         &mut self,
         name: &str,
@@ -125,7 +125,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.as_bytes()[0].is_ascii_digit() && name.bytes().all(is_fine)
 }
 
-/// A count as scrapers have it. Above 2^53 it is not exact any more: no counter gets there.
+/// Converts a count to the only number type of the format, which is exact up to 2^53.
 #[expect(clippy::cast_precision_loss, reason = "the format has no other numbers")]
 pub(super) fn float(count: u64) -> f64 {
     count as f64

@@ -110,7 +110,7 @@ fn answer(mut scraper: TcpStream, page: &dyn Fn() -> String) -> io::Result<()> {
     Ok(())
 }
 
-/// The request's head; None if it is too long, or comes in too many pieces.
+/// Reads the head of the request; None if it is too long or arrives in too many pieces.
 fn head(scraper: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
     let mut head = Vec::with_capacity(HEAD_MAX);
     let mut piece = [0; 1024];
@@ -127,7 +127,7 @@ fn head(scraper: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-/// Whether the empty line is there. (A bare line feed is forgiven.)
+/// Returns true if the head ends with an empty line; accepts bare line feeds.
 fn is_whole(head: &[u8]) -> bool {
     head.windows(4).any(|end| end == b"\r\n\r\n") || head.windows(2).any(|end| end == b"\n\n")
 }
@@ -142,9 +142,9 @@ enum ScrapeRequest {
     Elsewhere,
     /// Another method.
     Otherwise,
-    /// No HTTP.
+    /// Not HTTP.
     Garbage,
-    /// No end within reason.
+    /// The head of the request is too long.
     TooMuch,
 }
 

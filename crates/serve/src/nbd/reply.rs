@@ -23,7 +23,8 @@ pub fn simple(cookie: u64, result: Result<(), NbdErrno>) -> [u8; SIMPLE] {
     bytes
 }
 
-/// The head of a chunk of `len` bytes of data at `offset`; the last of its reply?
+/// Returns the header of a chunk of `len` bytes of data at `offset`; `is_last` if no other chunk
+/// follows in the reply.
 #[must_use]
 pub fn data(cookie: u64, offset: u64, len: u32, is_last: bool) -> [u8; DATA_CHUNK] {
     let mut bytes = [0; DATA_CHUNK];

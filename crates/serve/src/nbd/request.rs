@@ -12,13 +12,13 @@ use super::{NbdErrno, ProtocolError, be_u16, be_u32, be_u64};
 /// A request as it is sent, not checked yet.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct NbdRequest {
-    /// Its flags: `CMD_FLAG_*`.
+    /// Flags of the request: `CMD_FLAG_*`.
     pub flags: u16,
-    /// Its command: `CMD_*`.
+    /// Command number: `CMD_*`.
     pub command: u16,
     /// The number that its reply carries.
     pub cookie: u64,
-    /// Its first byte, counted from the start of the export.
+    /// Offset in the export.
     pub offset: u64,
     /// The number of bytes.
     pub len: u32,
@@ -37,16 +37,16 @@ pub enum NbdCommand {
         /// The reply comes when they are durable.
         fua: bool,
     },
-    /// That all that was written becomes durable.
+    /// Make all completed writes durable.
     Flush,
-    /// That these bytes are forgotten.
+    /// Discard these bytes.
     Trim {
         /// The reply comes when that is durable.
         fua: bool,
     },
-    /// That these bytes are read ahead.
+    /// Read these bytes ahead.
     Cache,
-    /// To write zeroes.
+    /// Write zeroes.
     WriteZeroes {
         /// The reply comes when that is durable.
         fua: bool,
@@ -58,7 +58,7 @@ pub enum NbdCommand {
         /// One extent is enough.
         one: bool,
     },
-    /// To leave.
+    /// End the connection.
     Disconnect,
 }
 
@@ -66,11 +66,11 @@ impl NbdRequest {
     /// The length of a request in bytes.
     pub const LEN: usize = 28;
 
-    /// The request that `bytes` begin with; None if they are too few.
+    /// Parses the request at the start of `bytes`; None if they are too short.
     ///
     /// # Errors
     ///
-    /// If they begin otherwise: where the next request begins is unknown then.
+    /// If the magic number is missing: the start of the next request is then unknown.
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>, ProtocolError> {
         if bytes.len() >= 4 && be_u32(bytes) != REQUEST_MAGIC {
             return Err(ProtocolError::Magic { of: "request", found: be_u32(bytes).into() });
@@ -85,7 +85,7 @@ impl NbdRequest {
         }))
     }
 
-    /// The request as it is sent.
+    /// Returns the request in the protocol's format.
     #[must_use]
     pub fn bytes(&self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
@@ -104,7 +104,7 @@ impl NbdRequest {
         if self.command == CMD_WRITE { self.len } else { 0 }
     }
 
-    /// One past the last byte that it is about.
+    /// Returns the offset after the last byte of the request's range.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.len.into())

@@ -188,7 +188,7 @@ pub(super) fn damaged_bits(page: u64) -> String {
     )
 }
 
-/// FNV-1a: detects damage, not tampering.
+/// Returns the FNV-1a checksum, which detects damage, not tampering.
 fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

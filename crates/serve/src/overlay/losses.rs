@@ -38,7 +38,7 @@ impl OverlayLosses {
     }
 }
 
-/// The same for blocks in any file.
+/// Lost blocks of a file of any type.
 #[derive(Clone, Debug)]
 pub(super) struct Losses<F> {
     blocks: F,

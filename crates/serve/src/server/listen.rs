@@ -31,7 +31,7 @@ impl Listener {
         }
     }
 
-    /// A client that has come; None if it is gone already.
+    /// Accepts a client; None if it has already disconnected.
     pub(super) fn accept(&self) -> io::Result<Option<Socket>> {
         let accepted = match self {
             Self::Unix(named) => accept_with(&named.fd, SocketFlags::CLOEXEC).map(Socket::unix),

@@ -37,7 +37,7 @@ pub struct UseCollector {
     is_full: bool,
 }
 
-/// No further use.
+/// Index that means no further use.
 const NEVER: u32 = u32::MAX;
 
 impl FutureUses {

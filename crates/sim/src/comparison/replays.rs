@@ -3,35 +3,14 @@
 use serde::Serialize;
 
 use super::figure::{ComparedFigure, as_float, over};
-use crate::json_rows::{ReplayRow, WaitRow};
+use crate::json_rows::{ReplayRow, ReplaySetup, WaitRow};
 
 /// One combination of policy, window, eviction policy and memory size, over all seeds.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReplayComparisonRow {
-    /// See [`ReplayRow::trace`].
-    pub trace: String,
-    /// See [`ReplayRow::level`].
-    pub level: &'static str,
-    /// See [`ReplayRow::device`].
-    pub device: String,
-    /// See [`ReplayRow::policy`].
-    pub policy: String,
-    /// See [`ReplayRow::eviction`].
-    pub eviction: &'static str,
-    /// See [`ReplayRow::label`].
-    #[serde(skip)]
-    pub label: String,
-    /// See [`ReplayRow::max_window`].
-    pub max_window: Option<u64>,
-    /// See [`ReplayRow::memory`].
-    pub memory: u64,
-    /// See [`ReplayRow::pace`].
-    #[serde(rename = "loop")]
-    pub pace: &'static str,
-    /// See [`ReplayRow::scale`].
-    pub scale: f64,
-    /// See [`ReplayRow::warm`].
-    pub warm: bool,
+    /// Trace, device and settings.
+    #[serde(flatten)]
+    pub setup: ReplaySetup,
     /// See [`ReplayRow::reads`].
     pub reads: u64,
     /// See [`ReplayRow::bytes`].
@@ -91,17 +70,7 @@ impl ReplayComparisonRow {
         let wait = |of: fn(&WaitRow) -> f64| some(&|run| (run.waits > 0).then(|| of(&run.wait_ms)));
         let first = &runs[0];
         Self {
-            trace: first.trace.clone(),
-            level: first.level,
-            device: first.device.clone(),
-            policy: first.policy.clone(),
-            eviction: first.eviction,
-            label: first.label.clone(),
-            max_window: first.max_window,
-            memory: first.memory,
-            pace: first.pace,
-            scale: first.scale,
-            warm: first.warm,
+            setup: first.setup.clone(),
             reads: first.reads,
             bytes: first.bytes,
             seeds: runs.len(),
@@ -137,15 +106,16 @@ impl ReplayComparisonRow {
     pub fn all(runs: &[ReplayRow], seeds: usize) -> Vec<Self> {
         let combinations: Vec<&[ReplayRow]> = runs.chunks(seeds).collect();
         let is_beside = |one: &ReplayRow, other: &ReplayRow, policy: &str| {
+            let (one, other) = (&one.setup, &other.setup);
             (one.memory, one.eviction, policy) == (other.memory, other.eviction, &other.policy)
         };
         let base = |at: usize| {
-            let (own, first) = (&combinations[at][0], &runs[0].policy);
-            if own.policy == *first {
+            let (own, first) = (&combinations[at][0], &runs[0].setup.policy);
+            if own.setup.policy == *first {
                 return None;
             }
             let before = combinations[..at].iter();
-            let nth = before.filter(|other| is_beside(own, &other[0], &own.policy)).count();
+            let nth = before.filter(|other| is_beside(own, &other[0], &own.setup.policy)).count();
             let of_first = combinations.iter().filter(|other| is_beside(own, &other[0], first));
             of_first.take(nth + 1).last().copied()
         };
@@ -206,17 +176,19 @@ mod tests {
 
     fn run(policy: &str, eviction: &'static str, window: Option<u64>, waited_s: f64) -> ReplayRow {
         ReplayRow {
-            trace: "a".to_owned(),
-            level: "file",
-            device: "disk".to_owned(),
-            policy: policy.to_owned(),
-            eviction,
-            label: policy.to_owned(),
-            max_window: window,
-            memory: 1 << 20,
-            pace: "closed",
-            scale: 1.0,
-            warm: false,
+            setup: ReplaySetup {
+                trace: "a".to_owned(),
+                level: "file",
+                device: "disk".to_owned(),
+                policy: policy.to_owned(),
+                eviction,
+                label: policy.to_owned(),
+                max_window: window,
+                memory: 1 << 20,
+                pace: "closed",
+                scale: 1.0,
+                warm: false,
+            },
             seed: 1,
             reads: 10,
             bytes: 40960,

@@ -9,7 +9,7 @@
 //!      '---------'------------'-- left by its caller, or failed --^
 //! ```
 
-use foreread_core::path::{Fault, LenChange, WriteId, WriteMode};
+use foreread_core::path::{Fault, LenChange, WriteId, WriteMode, WriteRange};
 use foreread_core::sched::Submitter;
 use foreread_core::units::ByteCount;
 
@@ -61,13 +61,14 @@ impl DurabilityWorld {
         let number = idle[index(which, idle.len())];
         let Append { file, id, at, left, mode, .. } = self.appends[number];
         let at = at.expect("the file has grown");
-        let what = (self.files[file].id, bytes(at), bytes(left.min(sectors)));
+        let (pos, len) = (bytes(at), bytes(left.min(sectors)));
+        let range = WriteRange { file: self.files[file].id, pos, len };
         let (now, stamps) = (self.tick(), WrittenStamps::Same(self.next_stamp));
         self.next_stamp += 1;
         let write = if self.sabotage == Sabotage::LengthFirst {
-            self.path.write(now, what.0, what.1, what.2, mode, Submitter::default())
+            self.path.write(now, range.file, pos, len, mode, Submitter::default())
         } else {
-            self.path.write_appended(now, id, what, mode, Submitter::default())
+            self.path.write_appended(now, id, range, mode, Submitter::default())
         };
         let kind =
             CallKind::Write { sectors: at..at, stamps, mode, filled: None, append: Some(id) };

@@ -194,7 +194,7 @@ impl CachedDisk {
         }
     }
 
-    /// Takes the cached sectors that do not depend on a cached length; the others stay.
+    /// Removes and returns the cached sectors that do not depend on a cached length.
     fn take_unbound(&mut self) -> BTreeMap<usize, Stamp> {
         let cached = std::mem::take(&mut self.cache);
         let is_bound = |at: &usize| *at >= self.file_of(*at).first_bound();

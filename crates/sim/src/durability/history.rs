@@ -21,7 +21,7 @@ use super::cached_disk::{ABSENT, Stamp, TORN, ZEROS};
 #[derive(Debug)]
 pub(super) struct History {
     sectors: Vec<SectorHistory>,
-    /// Its lengths in sectors, with versions like a sector.
+    /// Lengths of the file in sectors, with versions like those of a sector.
     lens: SectorHistory,
     /// A length being set by the driver; the file may have it already.
     being_set: Option<usize>,

@@ -122,7 +122,7 @@ pub enum RunEnd {
 /// Deliberate bug of a driver or a device, which the campaign must detect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Sabotage {
-    /// No bug.
+    /// No planted bug.
     None,
     /// The driver reports flushes that it did not do.
     NoFlush,

@@ -58,20 +58,20 @@ enum CallId {
 pub struct SteppedEnd {
     /// Sectors that were read or written: at most those that were asked for.
     pub sectors: usize,
-    /// Without an error.
+    /// True if the call succeeded.
     pub is_good: bool,
     /// The sectors of a read.
     pub stamps: Vec<u32>,
 }
 
 impl SteppedFile {
-    /// The lowest number that a caller may write. Lower ones are the sectors of a new file, and,
-    /// as [`Self::is_zeroed`] says, zeroes.
+    /// Lowest stamp that a caller may write. Lower stamps mark the sectors of a new file, and
+    /// zeroes ([`Self::is_zeroed`]).
     pub const FIRST_STAMP: u32 = 1 << 26;
-    /// What a sector holds that a power cut or a failed flush has torn.
+    /// Stamp of a sector torn by a power cut or a failed flush.
     pub const TORN: u32 = TORN;
 
-    /// A file of so many sectors.
+    /// Creates a file of `sectors` sectors.
     #[must_use]
     pub fn new(seed: u64, sectors: usize, sabotage: Sabotage) -> Self {
         let mut rng = Rng::named(seed, "stepped file");
@@ -86,13 +86,14 @@ impl SteppedFile {
         Self { world, rng, restarts: 0 }
     }
 
-    /// Whether a sector was zeroed or discarded.
+    /// Returns true if a sector with this stamp was zeroed or discarded.
     #[must_use]
     pub const fn is_zeroed(stamp: u32) -> bool {
         stamp == 0 || stamp >= 1 << 20 && stamp < Self::FIRST_STAMP
     }
 
-    /// Begins to write sectors. The end says how many: the rest is another write.
+    /// Begins to write sectors. The result has the number written; the caller writes the rest by
+    /// another call.
     pub fn begin_write(&mut self, first: usize, stamps: &[u32], is_durable: bool) -> SteppedCall {
         let mode = if is_durable { WriteMode::Fua } else { WriteMode::WriteBack };
         let world = &mut self.world;
@@ -106,7 +107,8 @@ impl SteppedFile {
         SteppedCall(CallId::Write(id))
     }
 
-    /// Begins to read sectors. The end says how many: the rest is another read.
+    /// Begins to read sectors. The result has the number read; the caller reads the rest by another
+    /// call.
     pub fn begin_read(&mut self, first: usize, sectors: usize) -> SteppedCall {
         let world = &mut self.world;
         let (view, stream) = (world.files[0].history.view(), world.files[0].stream);
@@ -127,11 +129,11 @@ impl SteppedFile {
         SteppedCall(CallId::Write(self.world.zero_pages(0, pages, is_discard)))
     }
 
-    /// One event of the driver or the device.
+    /// Runs one event of the driver or the device.
     ///
     /// # Errors
     ///
-    /// What is wrong, if an invariant of the file does not hold.
+    /// The violated invariant of the file.
     pub fn step(&mut self) -> Result<(), String> {
         let op = program::draw_event(&mut self.rng);
         self.world.apply(&op)

@@ -1,7 +1,7 @@
 //! The state of a run: one path, its disks and files, the commands and calls in flight.
 //!
 //! In:    a seed.
-//! Out:   its parts, which operations, driver, effects and ending change.
+//! Out: its parts; operations, driver, effects and ending change them.
 //! Never: a call of the path, except to open files and to tell the time.
 
 use std::collections::BTreeMap;
@@ -30,12 +30,12 @@ pub(super) struct HistoryFile {
     pub(super) id: FileId,
     pub(super) stream: StreamId,
     pub(super) disk: usize,
-    /// Where it begins on its disk, in sectors. It has room to grow there.
+    /// First sector on its disk. The file has room to grow there.
     pub(super) base: usize,
     pub(super) history: History,
     /// Writes that do not begin and end at multiples of this have to be durable.
     pub(super) write_block: u64,
-    /// Its file system answers durable writes that are only cached there, as FUSE does.
+    /// True if the file system acknowledges durable writes that it has only cached, as FUSE does.
     pub(super) ignores_fua: bool,
 }
 
@@ -43,9 +43,9 @@ pub(super) struct HistoryFile {
 pub(super) struct IssuedCommand {
     pub(super) what: CommandKind,
     pub(super) file: usize,
-    /// Its result at the device; None before it took effect.
+    /// Result at the device; None before the command took effect.
     pub(super) result: Option<Result<u64, i32>>,
-    /// It has written, and flushes next.
+    /// The write is done, and the flush is next.
     pub(super) is_written: bool,
 }
 
@@ -89,7 +89,7 @@ pub(super) enum CallKind {
     },
     /// The change of length of an append.
     Grow {
-        /// Where its bytes begin, unless that is the end.
+        /// Offset of the first byte; None for the end of the file.
         at: Option<usize>,
         before: Option<usize>,
     },
@@ -104,9 +104,9 @@ pub(super) enum CallKind {
 /// A write that makes its file longer, until its caller hears the end or leaves.
 pub(super) struct Append {
     pub(super) file: usize,
-    /// Its change of length.
+    /// The change of length that precedes the write.
     pub(super) id: WriteId,
-    /// Where the next piece begins: for an append, once the file has grown.
+    /// Offset of the next piece; for an append, None until the file has grown.
     pub(super) at: Option<usize>,
     /// Sectors that are not written yet.
     pub(super) left: usize,
@@ -129,7 +129,7 @@ pub(super) enum WrittenStamps {
 }
 
 impl WrittenStamps {
-    /// Of the sector with this number in the write.
+    /// Returns the stamp of the sector with this number in the write.
     pub(super) fn at(&self, number: usize) -> Stamp {
         match self {
             Self::Same(stamp) => *stamp,
@@ -162,13 +162,14 @@ pub(super) struct DurabilityWorld {
     pub(super) reads: BTreeMap<ReadId, (usize, usize, Vec<SectorView>)>,
     pub(super) next_stamp: Stamp,
     pub(super) ends: Option<CallEnds>,
-    /// How often a disk has dropped what it had cached.
+    /// Number of times a disk dropped its cached sectors.
     pub(super) drops: u64,
     pub(super) tally: DurabilityOutcome,
 }
 
 impl DurabilityWorld {
-    /// Two files on one disk, one on a disk of its own: larger than memory, and not whole pages.
+    /// Creates a world with two files on one disk and one on another: larger than memory, with
+    /// lengths that are not whole pages.
     pub(super) fn new(seed: u64, sabotage: Sabotage, rng: &mut Rng) -> Self {
         let mut world = Self::empty(seed, sabotage);
         let shape: [&[u64]; 2] = [&[200_000, 40_000 + rng.below(600)], &[1_500_000]];
@@ -180,7 +181,7 @@ impl DurabilityWorld {
         world
     }
 
-    /// Without a file.
+    /// Creates a world without files.
     pub(super) fn empty(seed: u64, sabotage: Sabotage) -> Self {
         let memory = ByteCount(1 << 20);
         let (policy, max_window, rules) = (Policy::Linux6, Pages(8), Rules::default());
@@ -207,7 +208,7 @@ impl DurabilityWorld {
         }
     }
 
-    /// A disk with new files: of each the length in bytes, and the sectors that it may have.
+    /// Adds a disk with new files; each has a length in bytes and a largest number of sectors.
     pub(super) fn add_disk(&mut self, mut disk: CachedDisk, files: &[(u64, usize)], rng: &mut Rng) {
         disk.forgets_lengths = self.sabotage == Sabotage::NoLength;
         let number = self.disks.len();
@@ -250,7 +251,7 @@ impl DurabilityWorld {
         DurabilityOutcome { flush_failures, pages_rewritten, ..self.tally }
     }
 
-    /// Time passes; the driver tells the path when it wants to be told.
+    /// Advances the time and calls the path's timeout.
     pub(super) fn pass(&mut self, ns: u64) {
         self.now += ns;
         let now = self.tick();
@@ -262,7 +263,7 @@ impl DurabilityWorld {
     }
 }
 
-/// One of so many, chosen by a random number.
+/// Maps a random number to an index below `of`.
 pub(super) fn index(random: u64, of: usize) -> usize {
     usize::try_from(random % of as u64).expect("a number below a length is an index")
 }
@@ -271,7 +272,7 @@ pub(super) fn sectors_of(len: u64) -> usize {
     usize::try_from(len.div_ceil(SECTOR)).expect("the files of the model are small")
 }
 
-/// How many sectors a file may have: so many bytes, and some to grow.
+/// Returns the largest number of sectors of a file with this initial length: it may grow.
 fn space_of(len: u64) -> usize {
     sectors_of(len) + 300
 }

@@ -18,7 +18,7 @@ pub struct Directory {
     pub inode: InodeNumber,
     /// Parent directory; None for a top-level directory.
     pub parent: Option<DirectoryId>,
-    /// Its blocks; empty if the entries are stored inline in the inode.
+    /// Blocks of the directory; empty if the entries are stored inline in the inode.
     pub blocks: Vec<BlockIndex>,
     /// Entries, sorted by name.
     pub entries: Vec<DirectoryEntry>,

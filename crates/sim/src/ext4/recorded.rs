@@ -319,5 +319,5 @@ fn entries_of(own: u32, text: &str) -> Option<Vec<RecordedEntry>> {
     if text == "-" { Some(Vec::new()) } else { text.split(',').map(entry).collect() }
 }
 
-/// In blocks: bounds the memory that a few bytes of text can allocate.
+/// Largest directory, in blocks: bounds the memory that a few bytes of text can allocate.
 const LARGEST_DIRECTORY: u64 = 1 << 20;

@@ -10,9 +10,9 @@ use crate::cache_policy::CachePolicyKind;
 use crate::replay::{Replay, ReplayBounds, ReplayFigures, ReplayGroup};
 use crate::time::seconds;
 
-/// Figures of one replay.
+/// A trace, a device, and the settings of a replay apart from its seed.
 #[derive(Clone, Debug, Serialize)]
-pub struct ReplayRow {
+pub struct ReplaySetup {
     /// Path of the trace.
     pub trace: String,
     /// Level at which the trace was taken: `block` or `file`.
@@ -37,6 +37,14 @@ pub struct ReplayRow {
     pub scale: f64,
     /// True if the cache was warmed by playing the trace once.
     pub warm: bool,
+}
+
+/// Figures of one replay.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReplayRow {
+    /// Trace, device and settings.
+    #[serde(flatten)]
+    pub setup: ReplaySetup,
     /// Seed of the device's random variation.
     pub seed: u64,
     /// Number of reads.
@@ -114,17 +122,19 @@ impl ReplayRow {
     ) -> Self {
         let ms = |quantile: f64| wait_ms(&figures.wait_latency, quantile);
         Self {
-            trace,
-            level: summary.level().name(),
-            device: device.to_owned(),
-            policy: how.cache.policy.0.name().to_owned(),
-            eviction: how.cache.eviction.0.name(),
-            label: replay_label(how),
-            max_window: how.cache.max_window_on([&how.device]).bytes().map(|window| window.0),
-            memory: how.cache.memory.0.0,
-            pace: how.pace.name(),
-            scale: how.pace.scale(),
-            warm: how.is_warmed,
+            setup: ReplaySetup {
+                trace,
+                level: summary.level().name(),
+                device: device.to_owned(),
+                policy: how.cache.policy.0.name().to_owned(),
+                eviction: how.cache.eviction.0.name(),
+                label: replay_label(how),
+                max_window: how.cache.max_window_on([&how.device]).bytes().map(|window| window.0),
+                memory: how.cache.memory.0.0,
+                pace: how.pace.name(),
+                scale: how.pace.scale(),
+                warm: how.is_warmed,
+            },
             seed: how.seed,
             reads: figures.reads,
             bytes: figures.bytes,

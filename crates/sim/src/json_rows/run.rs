@@ -20,7 +20,7 @@ pub struct RunRow<'r> {
     name: &'r str,
     seed: u64,
     policy: &'r str,
-    /// In bytes; None: learnt.
+    /// Largest window in bytes; None: learnt.
     max_window: Option<u64>,
     seconds: f64,
     events: u64,

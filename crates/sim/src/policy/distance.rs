@@ -19,6 +19,19 @@ impl CustomPolicy for Distance {
         "distance"
     }
 
+    /// The first rule that matches decides.
+    ///
+    /// ```text
+    ///   miss    1  page 0                                           initial0
+    ///           2  in the last window, or one past its end          subsequent, at the page
+    ///           3  in or next to the last read                      initial
+    ///           4  anything else                                    random
+    ///   marker  1  where the last window expects its reader         subsequent, at its end
+    ///           2  elsewhere                                        interleaved, at the first hole
+    /// ```
+    /// It keeps two numbers: the size of a request suits the device and always grows; the distance
+    /// suits the reader and grows only on a stall. A reader with a fast enough device holds no more
+    /// memory than necessary.
     fn decide(
         &self,
         state: &mut StreamState,
@@ -26,51 +39,29 @@ impl CustomPolicy for Distance {
         limits: WindowLimits,
         cache: &dyn Residency,
     ) -> Option<Decision> {
-        decide(state, ask, limits, cache)
+        let (max, last) = (limits.max, state.window);
+        let goes_on = last.size > Pages::ZERO && (last.start..=last.end()).contains(&ask.page);
+        let first = sizes::initial(ask.count, max);
+        let next = sizes::next(last.size, max).max(first);
+        let (pattern, start, size) = match ask.trigger {
+            Trigger::Miss if ask.page == PageIndex(0) => (Pattern::Initial0, ask.page, first),
+            Trigger::Miss if goes_on => (Pattern::Subsequent, ask.page, next),
+            Trigger::Miss if continues(ask) => (Pattern::Initial, ask.page, first),
+            Trigger::Miss => return Some(Decision::random(ask, ask.count)),
+            Trigger::Marker if last.marker() == Some(ask.page) => {
+                (Pattern::Subsequent, last.end(), next)
+            }
+            Trigger::Marker => {
+                let hole = cache.next_hole(ask.page + Pages(1), max)?;
+                (Pattern::Interleaved, hole, sizes::next(hole - ask.page + ask.count, max))
+            }
+        };
+        let Kept { ahead, holds } = Kept::of(state).after(ask.has_waited, last.size, max);
+        debug_assert!(ahead <= max, "a distance is no longer than a window");
+        [state.memory[AHEAD], state.memory[HOLDS]] = [ahead.0, holds.0];
+        let async_size = ahead.min(size);
+        Some(Decision { pattern, window: Window { start, size, async_size } })
     }
-}
-
-/// The first rule that matches decides.
-///
-/// ```text
-///   miss    1  page 0                                            initial0
-///           2  in the last window, or one past its end           subsequent, at the page
-///           3  in or next to the last read                       initial
-///           4  anything else                                     random
-///   marker  1  where the last window expects its reader          subsequent, at its end
-///           2  elsewhere                                         interleaved, at the first hole
-/// ```
-/// It keeps two numbers: the size of a request suits the device and always grows; the distance
-/// suits the reader and grows only on a stall. A reader with a fast enough device holds no more
-/// memory than necessary.
-fn decide(
-    state: &mut StreamState,
-    ask: Ask,
-    limits: WindowLimits,
-    cache: &dyn Residency,
-) -> Option<Decision> {
-    let (max, last) = (limits.max, state.window);
-    let goes_on = last.size > Pages::ZERO && (last.start..=last.end()).contains(&ask.page);
-    let first = sizes::initial(ask.count, max);
-    let next = sizes::next(last.size, max).max(first);
-    let (pattern, start, size) = match ask.trigger {
-        Trigger::Miss if ask.page == PageIndex(0) => (Pattern::Initial0, ask.page, first),
-        Trigger::Miss if goes_on => (Pattern::Subsequent, ask.page, next),
-        Trigger::Miss if continues(ask) => (Pattern::Initial, ask.page, first),
-        Trigger::Miss => return Some(Decision::random(ask, ask.count)),
-        Trigger::Marker if last.marker() == Some(ask.page) => {
-            (Pattern::Subsequent, last.end(), next)
-        }
-        Trigger::Marker => {
-            let hole = cache.next_hole(ask.page + Pages(1), max)?;
-            (Pattern::Interleaved, hole, sizes::next(hole - ask.page + ask.count, max))
-        }
-    };
-    let Kept { ahead, holds } = Kept::of(state).after(ask.has_waited, last.size, max);
-    debug_assert!(ahead <= max, "a distance is no longer than a window");
-    [state.memory[AHEAD], state.memory[HOLDS]] = [ahead.0, holds.0];
-    let async_size = ahead.min(size);
-    Some(Decision { pattern, window: Window { start, size, async_size } })
 }
 
 /// A stream's prefetch distance; zeros before its first window.

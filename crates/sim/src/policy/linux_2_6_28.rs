@@ -17,6 +17,17 @@ impl CustomPolicy for Linux2_6_28 {
         "linux-2.6.28"
     }
 
+    /// The first rule that matches decides.
+    ///
+    /// ```text
+    ///   1  the page where the last window expects its reader        subsequent
+    ///   2  a miss, and the read does not follow the last one        random
+    ///   3  a marker, but not where the state expects one            interleaved
+    ///   4  a miss next to the last read, or larger than any window  initial, oversize
+    /// ```
+    ///
+    /// There is no rule for the start of a file: the first read of a fresh stream at page 0 follows
+    /// "the page before the first", any later one is random.
     fn decide(
         &self,
         state: &mut StreamState,
@@ -24,42 +35,27 @@ impl CustomPolicy for Linux2_6_28 {
         limits: WindowLimits,
         cache: &dyn Residency,
     ) -> Option<Decision> {
-        decide(state.window, ask, limits, cache)
-    }
-}
-
-/// The first rule that matches decides.
-///
-/// ```text
-///   1  the page where the last window expects its reader        subsequent
-///   2  a miss, and the read does not follow the last one        random
-///   3  a marker, but not where the state expects one            interleaved
-///   4  a miss next to the last read, or larger than any window  initial, oversize
-/// ```
-///
-/// There is no rule for the start of a file: the first read of a fresh stream at page 0 follows
-/// "the page before the first", any later one is random.
-fn decide(last: Window, ask: Ask, limits: WindowLimits, cache: &dyn Residency) -> Option<Decision> {
-    let max = limits.max;
-    if ask.page != PageIndex(0) && is_expected(last, ask.page) {
-        return Some(subsequent(last, max));
-    }
-    let follows = follows_previous_read(ask);
-    match ask.trigger {
-        Trigger::Miss if !follows && ask.count <= max => Some(Decision::random(ask, ask.count)),
-        Trigger::Marker => {
-            let start = cache.next_hole(ask.page, max + Pages(1))?;
-            let size = sizes::next(start - ask.page, max);
-            let window = Window { start, size, async_size: size };
-            Some(Decision { pattern: Pattern::Interleaved, window })
+        let (last, max) = (state.window, limits.max);
+        if ask.page != PageIndex(0) && is_expected(last, ask.page) {
+            return Some(subsequent(last, max));
         }
-        Trigger::Miss => {
-            let pattern = match ask.page {
-                PageIndex(0) => Pattern::Initial0,
-                _ if ask.count > max && !follows => Pattern::Oversize,
-                _ => Pattern::Initial,
-            };
-            Some(Decision { pattern, window: initial(ask, max) })
+        let follows = follows_previous_read(ask);
+        match ask.trigger {
+            Trigger::Miss if !follows && ask.count <= max => Some(Decision::random(ask, ask.count)),
+            Trigger::Marker => {
+                let start = cache.next_hole(ask.page, max + Pages(1))?;
+                let size = sizes::next(start - ask.page, max);
+                let window = Window { start, size, async_size: size };
+                Some(Decision { pattern: Pattern::Interleaved, window })
+            }
+            Trigger::Miss => {
+                let pattern = match ask.page {
+                    PageIndex(0) => Pattern::Initial0,
+                    _ if ask.count > max && !follows => Pattern::Oversize,
+                    _ => Pattern::Initial,
+                };
+                Some(Decision { pattern, window: initial(ask, max) })
+            }
         }
     }
 }

@@ -23,6 +23,17 @@ impl CustomPolicy for Linux2_6_31 {
         largest_when_merged(ask, limits)
     }
 
+    /// The first rule that matches decides.
+    ///
+    /// ```text
+    ///   1  page 0                                              initial0
+    ///   2  the page where the last window expects its reader   subsequent
+    ///   3  a marker, but not where the state expects one       interleaved
+    ///   4  a read larger than any window                       oversize
+    ///   5  a miss in or next to the last read                  initial
+    ///   6  a miss with resident pages just before it           context
+    ///   7  anything else                                       random
+    /// ```
     fn decide(
         &self,
         state: &mut StreamState,
@@ -30,44 +41,27 @@ impl CustomPolicy for Linux2_6_31 {
         limits: WindowLimits,
         cache: &dyn Residency,
     ) -> Option<Decision> {
-        decide(state.window, ask, limits, cache)
+        let (last, max) = (state.window, limits.max);
+        let decision = if ask.page == PageIndex(0) {
+            Decision { pattern: Pattern::Initial0, window: initial(ask, max) }
+        } else if is_expected(last, ask.page) {
+            subsequent(last, max)
+        } else if ask.trigger == Trigger::Marker {
+            Decision { pattern: Pattern::Interleaved, window: after_hole(ask, max, cache)? }
+        } else if ask.count > max {
+            Decision { pattern: Pattern::Oversize, window: initial(ask, max) }
+        } else if follows_previous_read(ask) {
+            Decision { pattern: Pattern::Initial, window: initial(ask, max) }
+        } else if let Some(window) = context(ask, max, cache) {
+            Decision { pattern: Pattern::Context, window }
+        } else {
+            return Some(Decision::random(ask, ask.count));
+        };
+        Some(Decision {
+            window: merged_with_its_successor(decision.window, ask.page, max),
+            ..decision
+        })
     }
-}
-
-/// The first rule that matches decides.
-///
-/// ```text
-///   1  page 0                                              initial0
-///   2  the page where the last window expects its reader   subsequent
-///   3  a marker, but not where the state expects one       interleaved
-///   4  a read larger than any window                       oversize
-///   5  a miss in or next to the last read                  initial
-///   6  a miss with resident pages just before it           context
-///   7  anything else                                       random
-/// ```
-pub(super) fn decide(
-    last: Window,
-    ask: Ask,
-    limits: WindowLimits,
-    cache: &dyn Residency,
-) -> Option<Decision> {
-    let max = limits.max;
-    let decision = if ask.page == PageIndex(0) {
-        Decision { pattern: Pattern::Initial0, window: initial(ask, max) }
-    } else if is_expected(last, ask.page) {
-        subsequent(last, max)
-    } else if ask.trigger == Trigger::Marker {
-        Decision { pattern: Pattern::Interleaved, window: after_hole(ask, max, cache)? }
-    } else if ask.count > max {
-        Decision { pattern: Pattern::Oversize, window: initial(ask, max) }
-    } else if follows_previous_read(ask) {
-        Decision { pattern: Pattern::Initial, window: initial(ask, max) }
-    } else if let Some(window) = context(ask, max, cache) {
-        Decision { pattern: Pattern::Context, window }
-    } else {
-        return Some(Decision::random(ask, ask.count));
-    };
-    Some(Decision { window: merged_with_its_successor(decision.window, ask.page, max), ..decision })
 }
 
 /// Returns the window of a stream with lost state but a marker.

@@ -24,6 +24,20 @@ impl CustomPolicy for Thrash2010 {
         linux_2_6_31::largest_when_merged(ask, limits)
     }
 
+    /// The first rule that matches decides. A stream that lost a page skips the first three from
+    /// then on.
+    ///
+    /// ```text
+    ///   1  page 0                                     initial0   as linux-2.6.31
+    ///   2  more than max                              oversize   as linux-2.6.31
+    ///   3  a miss in or next to the last read         initial    as linux-2.6.31
+    ///   4  history, or a marker                       context, or nothing if enough is ahead
+    ///   5  a miss in the stream's last fetch          thrash: the page was evicted before it came
+    ///   6  anything else                              random
+    /// ```
+    ///
+    /// The window of a marker never grows from the last one: the resident history shows how much
+    /// survives now, the last window how much did before.
     fn decide(
         &self,
         state: &mut StreamState,
@@ -31,54 +45,34 @@ impl CustomPolicy for Thrash2010 {
         limits: WindowLimits,
         cache: &dyn Residency,
     ) -> Option<Decision> {
-        decide(state, ask, limits, cache)
-    }
-}
-
-/// The first rule that matches decides. A stream that lost a page skips the first three from then
-/// on.
-///
-/// ```text
-///   1  page 0                                     initial0   as linux-2.6.31
-///   2  more than max                              oversize   as linux-2.6.31
-///   3  a miss in or next to the last read         initial    as linux-2.6.31
-///   4  history, or a marker                       context, or nothing if enough is ahead
-///   5  a miss in the stream's last fetch          thrash: the page was evicted before it came
-///   6  anything else                              random
-/// ```
-///
-/// The window of a marker never grows from the last one: the resident history shows how much
-/// survives now, the last window how much did before.
-fn decide(
-    state: &mut StreamState,
-    ask: Ask,
-    limits: WindowLimits,
-    cache: &dyn Residency,
-) -> Option<Decision> {
-    let max = limits.max;
-    if state.memory[THRASHED] == 0 {
-        let pattern = match ask.trigger {
-            _ if ask.page == PageIndex(0) => Some(Pattern::Initial0),
-            _ if ask.count > max => Some(Pattern::Oversize),
-            Trigger::Miss if follows_previous_read(ask) => Some(Pattern::Initial),
-            Trigger::Miss | Trigger::Marker => None,
-        };
-        if let Some(pattern) = pattern {
-            let window = linux_2_6_28::initial(ask, max);
-            let window = linux_2_6_31::merged_with_its_successor(window, ask.page, max);
-            return Some(Decision { pattern, window });
+        let max = limits.max;
+        if state.memory[THRASHED] == 0 {
+            let pattern = match ask.trigger {
+                _ if ask.page == PageIndex(0) => Some(Pattern::Initial0),
+                _ if ask.count > max => Some(Pattern::Oversize),
+                Trigger::Miss if follows_previous_read(ask) => Some(Pattern::Initial),
+                Trigger::Miss | Trigger::Marker => None,
+            };
+            if let Some(pattern) = pattern {
+                let window = linux_2_6_28::initial(ask, max);
+                let window = linux_2_6_31::merged_with_its_successor(window, ask.page, max);
+                return Some(Decision { pattern, window });
+            }
         }
+        let history = cache.history(ask.page, Pages(max.0 * LOOK_BACK));
+        if history > Pages::ZERO || ask.trigger == Trigger::Marker {
+            return context(ask, history, max, cache);
+        }
+        let last = state.fetched;
+        if last.start <= ask.page + last.size && ask.page < last.end() {
+            state.memory[THRASHED] = 1;
+            return Some(Decision {
+                pattern: Pattern::Thrash,
+                window: after_a_loss(ask, last, max),
+            });
+        }
+        Some(Decision::random(ask, ask.count))
     }
-    let history = cache.history(ask.page, Pages(max.0 * LOOK_BACK));
-    if history > Pages::ZERO || ask.trigger == Trigger::Marker {
-        return context(ask, history, max, cache);
-    }
-    let last = state.fetched;
-    if last.start <= ask.page + last.size && ask.page < last.end() {
-        state.memory[THRASHED] = 1;
-        return Some(Decision { pattern: Pattern::Thrash, window: after_a_loss(ask, last, max) });
-    }
-    Some(Decision::random(ask, ask.count))
 }
 
 /// ```text

@@ -52,13 +52,13 @@ pub struct Replay {
 pub enum ReplayPace {
     /// At the times of the trace, multiplied by `scale`, however long earlier reads take.
     Open {
-        /// 1: as in the trace; 0.5: twice as fast.
+        /// Factor of the times: 1 as in the trace, 0.5 twice as fast.
         scale: f64,
     },
     /// After the thread's previous read has ended and its think time has passed: the gap between
     /// the two in the trace, multiplied by `think`.
     Closed {
-        /// 0: at once; 1: as in the trace.
+        /// Factor of the think times: 0 for none, 1 as in the trace.
         think: f64,
     },
 }
@@ -325,7 +325,8 @@ impl Stage {
     }
 }
 
-/// All processes read for one submitter; latencies are recorded once, for all reads.
+/// Starts a process. All processes read for one submitter; latencies are recorded once, for all
+/// reads.
 fn begin(process: &Process) {
     process.set_submitter(Some(Submitter::default()));
     process.meter(|meter, _| meter.leave_out_latency());
@@ -341,7 +342,7 @@ fn add_totals(figures: &mut ReplayFigures, from: &RunTotals, to: &RunTotals) {
 /// Open-loop limit of reads in flight, above the depth of any device's queue.
 const MAX_IN_FLIGHT: u64 = 1024;
 
-/// Thirty years.
+/// Longest accepted trace: thirty years.
 const MAX_DURATION: Nanos = Nanos(946_080_000_000_000_000);
 
 /// Limit of open handles.

@@ -35,7 +35,7 @@ const MEAN: usize = 2;
 /// Sequential reads before the first window.
 const READS_BEFORE: u64 = 2;
 
-/// In pages: 128 MiB.
+/// Largest window in pages: 128 MiB.
 const MAX_AHEAD: u64 = 32_768;
 
 impl CustomPolicy for FsspecAdaptive {

@@ -20,7 +20,7 @@ pub(super) struct MountpointS3;
 
 const SIZE: usize = 0;
 
-/// In pages.
+/// First window, in pages.
 const FIRST: u64 = 288;
 const SEEK: u64 = 4096;
 

@@ -21,7 +21,7 @@ const SIZE: usize = 1;
 
 const READS_BEFORE: u64 = 2;
 
-/// In pages.
+/// First window, in pages.
 const FIRST: u64 = 2;
 const MAX: u64 = 64;
 

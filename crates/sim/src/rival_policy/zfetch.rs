@@ -21,7 +21,7 @@ pub(super) struct Zfetch;
 
 const DISTANCE: usize = 0;
 
-/// In pages.
+/// Distance up to which it doubles, in pages.
 const MIN_DISTANCE: u64 = 1024;
 const MAX_DISTANCE: u64 = 16384;
 

@@ -80,7 +80,7 @@ const MEASURES: [LossMetric; 6] = [
         least: LEAST_WAITED_S,
     },
     LossMetric {
-        name: "s of the device",
+        name: "s of device time",
         of: |row| row.device_s,
         more_is_better: false,
         least: 0.1,
@@ -92,7 +92,7 @@ const MEASURES: [LossMetric; 6] = [
         least: 10.0,
     },
     LossMetric {
-        name: "bytes a byte wanted",
+        name: "bytes per byte wanted",
         of: |row| row.amplification,
         more_is_better: false,
         least: 0.005,

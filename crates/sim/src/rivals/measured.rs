@@ -202,5 +202,5 @@ impl MeasuredRun {
 const NOTHING: ProcessTotals =
     ProcessTotals { bytes: 0, windows: 0, window_pages: 0, waited_ns: 0 };
 
-/// Takes some hundredths of a second.
+/// Steps between two checks for Ctrl-C: some hundredths of a second.
 const STEPS_BETWEEN_LOOKS: u64 = 50_000;

@@ -79,11 +79,12 @@ fn throughput(progress: SeedProgress<'_>) -> SeedTable {
     SeedTable { seed: "000", table: "000_readahead_throughput", title, cells, notes, verdict }
 }
 
-const ON_THE_ROW_MEANS: &str = "Each device has one model for all of its rows, with the 2 to 4 \
-    parameters that its line gives; 8 to 11 rows were there to fit them to.";
+const ON_THE_ROW_MEANS: &str = "One model per device covers all of its rows; the lines below give \
+                                its 2 to 4 parameters, fitted to 8 to 11 rows.";
 
-const ON_THE_RULE: &str = "==> is ours where a window is the smallest with 98 % of the throughput \
-    of the largest tested: a rule that marks the right row in all eight published columns.";
+const ON_THE_RULE: &str = "Our ==> marks the smallest window with 98 % of the throughput of the \
+                           largest one tested. This rule marks the right row in all eight \
+                           published columns.";
 
 /// A plateau as marked in the seed, and as the rule finds it in the simulated column.
 struct Plateau<'c> {
@@ -170,7 +171,9 @@ fn capacity_limit() -> SeedTable {
     let why = format!("{right} of {} rows exact", cells.len());
     let verdict = SeedVerdict { holds: right == cells.len(), why };
     let title = "the largest window by the size of the device, KiB".into();
-    let notes = vec!["The rule as published; the device's own window, if smaller, stays.".into()];
+    let notes = vec![
+        "This is the published rule; a smaller window of the device itself stays in force.".into(),
+    ];
     SeedTable { seed: "000", table: "000_capacity_limit", title, cells, notes, verdict }
 }
 

@@ -111,25 +111,27 @@ fn iozone() -> SeedTable {
     );
     let verdict = SeedVerdict { holds: halves && rises && of_all.max <= 15.0, why };
     let notes = vec![
-        "One set of parameters for all 24 cells (16 different ones here), ten of them fitted: of \
-         the disk its rate, what a command costs, the shortest seek, the buffer and the turns; of \
-         the network its rate and latency; what a request and a byte cost the server, and a byte \
-         the client. All else is as the thread says: rsize 256K, 15 x rsize ahead at the client, \
-         128K at the server; the 8 ms for which cfq idles are its default."
+        "One set of parameters covers all 24 cells (16 of them differ here). Ten are fitted: rate, \
+         cost per command, shortest seek, buffer and rotation of the disk; rate and latency of the \
+         network; the cost of a request and of a byte on the server, and of a byte on the client. \
+         The others come from the thread: rsize 256K, 15 x rsize ahead at the client, 128K at the \
+         server; cfq idles for its default of 8 ms."
             .into(),
-        "One thread: disk, then reply, then the next request. The disk reads on meanwhile, but \
-         its buffer keeps the newest: a request that comes too late waits for the platter to come \
-         round. Several threads under deadline keep disk and network busy at a time, up to what \
-         the network moves. Under cfq the disk waits 8 ms for the thread whose requests ran out, \
-         while that thread waits for pages that another has asked for, behind those 8 ms."
+        "A single thread alternates between disk and network. The disk reads on meanwhile, but its \
+         buffer keeps the newest data only, so a late request waits for a full rotation. Under \
+         deadline, several threads keep disk and network busy at the same time, up to the rate of \
+         the network. Under cfq the disk idles 8 ms for a thread that has run out of requests, \
+         while that thread waits for pages that another one has requested, behind those 8 ms."
             .into(),
-        "The published rows are single runs with 1 to 2 % between them; the kernel with ten \
-         patches more decides the same for one stream, so its rows are the first kernel's here."
+        "The published rows are single runs that vary by 1 to 2 %. The kernel with ten more \
+         patches makes the same decisions for one stream, so its rows repeat those of the first \
+         kernel here."
             .into(),
-        "The file has 500 MiB instead of 2000000 KiB. With all of it 8 threads under cfq come to \
-         22447 KiB/s; no other cell changes by more than 0.1 %. That cell depends most on the \
-         parameters: it is a question of phase how long one thread finds all it needs in requests \
-         of its own. Near this set it lies between 21000 and 26000."
+        "The file has 500 MiB instead of 2000000 KiB. With the full size, 8 threads under cfq \
+         reach 22447 KiB/s; no other cell changes by more than 0.1 %. That cell is the most \
+         sensitive to the parameters, because the phase of the threads determines how long one of \
+         them is served by its own requests. For parameters close to these it ranges from 21000 to \
+         26000."
             .into(),
     ];
     let title = "KiB/s of iozone over NFS by the server's threads".into();
@@ -172,11 +174,12 @@ fn relative(iozone: &SeedTable) -> SeedTable {
         }
     }
     let why = format!(
-        "arithmetic of the published figures: {exact} of 16 differences come out as printed"
+        "arithmetic of the published figures: {exact} of 16 differences match the printed ones"
     );
     let notes = vec![
-        "Ours are 0 where both policies see the one stream and decide the same; the published \
-         ones are, but for deadline with 2 and 4 threads, within what two runs differ by."
+        "Ours are 0 where both policies see a single stream and make the same decisions. Except \
+         for deadline with 2 and 4 threads, the published differences are within the variation of \
+         two runs."
             .into(),
     ];
     let title = "percent by which a kernel is faster than the first".into();
@@ -184,8 +187,8 @@ fn relative(iozone: &SeedTable) -> SeedTable {
     SeedTable { seed: "001", table: "001_nfsd_relative_percent", title, cells, notes, verdict }
 }
 
-/// The thread's other test: other machines, cfq on the server, files of which only the time is
-/// known.
+/// Returns the thread's other test: other machines, cfq on the server, files of which only the time
+/// is known.
 fn real_files() -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/001_nfs_seq_s.csv"));
     let mut base = Scenario::built_in(include_str!("../../scenarios/001-nfs-files.toml"));
@@ -213,13 +216,13 @@ fn real_files() -> SeedTable {
         of_all.max,
     );
     let notes = vec![
-        "How large the files were is not said. The trace that stands beside the table shows \
-         61.81 ms for a MiB with one thread, so they had 467 MiB. The disk's rate is fitted to \
-         the first row; that row says nothing more. The other parameters are usual values, looked \
-         for with both rows in sight: of the second, only the direction is a result."
+        "The thread does not give the size of the files. Its trace shows 61.81 ms per MiB with one \
+         thread, which implies 467 MiB. The disk's rate is fitted to the first row, so that row is \
+         no result. The other parameters are typical values, chosen with both rows in view: of the \
+         second row, only the direction is a result."
             .into(),
-        "Windows of 128K, as in the list of default options. That trace has windows of 1 MiB; \
-         with those, 8 threads would take less: 33 s."
+        "Windows are 128K, the listed default. That trace has windows of 1 MiB, with which 8 \
+         threads would take only 33 s."
             .into(),
     ];
     let title = "seconds to read files over NFS, cfq on the server".into();
@@ -259,23 +262,23 @@ fn streaming() -> SeedTable {
     let found = threshold(&base);
     cells.push(SeedCell::new("threshold", "KiB/s", THRESHOLD_KIB_PER_S, found));
     let why = format!(
-        "linux-2.6.31: clients below {found} KiB/s have pages read twice, computed was \
-         {THRESHOLD_KIB_PER_S}; every client of the list is on the side where it should be: {}",
+        "linux-2.6.31 reads pages twice for clients below {found} KiB/s (computed: \
+         {THRESHOLD_KIB_PER_S}); every listed client is on the expected side: {}",
         if is_as_computed { "yes" } else { "no" },
     );
     let notes = vec![
-        "1 means that pages which were read ahead for a client had left the cache when it came to \
-         them. Read twice: so many percent of what the client was sent."
+        "1 means that prefetched pages were evicted before their client reached them. Read twice: \
+         their share of the pages sent to the client, in percent."
             .into(),
-        "At a thirty-second of the size: 256 MiB of pages behind 4 MiB/s turn over in 64 s, as \
-         8 GiB behind 128 MiB/s do. Windows stay 1 MiB. 24 fast clients use what the slow ones \
-         leave of the link."
+        "The experiment is scaled to a thirty-second: 256 MiB of pages turn over in 64 s at 4 \
+         MiB/s, like 8 GiB at 128 MiB/s. Windows stay at 1 MiB. 24 fast clients use the rest of \
+         the link."
             .into(),
-        "The threshold is the lowest of the rates 28, 29, .. 40 KiB/s such that no client as fast \
-         or faster has pages read twice: one run with a client of each."
+        "The threshold is the lowest rate from 28 to 40 KiB/s at and above which no client has \
+         pages read twice, in one run with a client of each rate."
             .into(),
-        "thrash-2009 keeps no more ahead than has survived behind: that is what the thread \
-         proposes for such servers."
+        "thrash-2009 prefetches no more pages than have survived behind the reader; the thread \
+         proposes it for such servers."
             .into(),
     ];
     let verdict = SeedVerdict { holds: is_as_computed && (found / 32.0 - 1.0).abs() <= 0.1, why };

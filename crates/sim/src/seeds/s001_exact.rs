@@ -98,9 +98,9 @@ fn nfsd_trace() -> SeedTable {
     let verdict = SeedVerdict { holds: has_all && right == rows.len() * COLUMNS.len(), why };
     let notes = vec![
         format!("The same windows under other policies: {others}."),
-        "The reads are not in the trace: 64 pages, then 32 each are the simplest that fit it (the \
-         64 of 64+32 is the marker's page, and 32 is what was left of the read). The times of the \
-         lines are the pace of the client, 16.96 MB/s, and no part of a decision."
+        "The trace does not contain the reads: one of 64 pages, then 32 pages each, is the \
+         simplest series that fits (in 64+32, 64 is the marker's page and 32 the rest of the \
+         read). The timestamps reflect the rate of the client, 16.96 MB/s, and affect no decision."
             .into(),
     ];
     let title = "decisions while an NFS server reads a file, windows of 256 pages".into();
@@ -211,21 +211,20 @@ fn random_reads() -> SeedTable {
     let before = RandomReadFigures::of(&base, policy::LINUX_2_6_28, 4, CROWDED);
     let large = RandomReadFigures::of(&base, policy::LINUX_2_6_31, 4, LARGE);
     let why = format!(
-        "no page more than was wanted under either policy at 4K, 16K, 64K: {}; MB/s: largest \
-         error {:.2} %",
+        "no extra pages under either policy at 4K, 16K, 64K: {}; MB/s: largest error {:.2} %",
         if no_extra { "right" } else { "wrong" },
         of_rates.max
     );
     let notes = vec![
-        "A read costs 39.8 us and 5.57 ns a byte, on a file that is all hole: two parameters for \
+        "A read of this fully sparse file costs 39.8 us plus 5.57 ns per byte: two parameters for \
          three sizes. The look-up that context read-ahead adds to a random miss costs nothing \
          here; the seed measured 0.1 % in its favour, which is noise."
             .into(),
         format!(
-            "What chance costs: these reads are of a file of 1024 TiB, where none met a neighbour. \
-             Of 16 TiB, 51200 reads of 4K fetch {} pages more than they want under linux-2.6.31; \
-             of 1 GiB, {:.0} % more, and under linux-2.6.28 {:.0} % fewer, because some are read \
-             twice. That eagerness was cut back later.",
+            "The cost of chance: these reads are spread over 1024 TiB, where none met a neighbour. \
+             In 16 TiB, 51200 reads of 4K fetch {} extra pages under linux-2.6.31; in 1 GiB, {:.0} \
+             % extra, and under linux-2.6.28 {:.0} % fewer, because some pages are requested \
+             twice. Later kernels are less eager.",
             large.extra_pages,
             crowded.extra_percent(),
             -before.extra_percent()
@@ -303,15 +302,15 @@ fn nfs_random() -> SeedTable {
     cells.push(SeedCell::ours_only("context", "extra pages", context.extra_pages));
     let no_extra = before.extra_pages == 0.0 && context.extra_pages == 0.0;
     let why = format!(
-        "no page more than was wanted: {}; largest error of a run {:.2} %, and the runs of one \
-         variant differ by 1.2 % among themselves",
+        "no extra pages: {}; largest error of a run {:.2} %, where the runs of one variant differ \
+         by 1.2 % from each other",
         if no_extra { "right" } else { "wrong" },
         of_runs.max
     );
     let notes = vec![
-        "One parameter, the price of a round trip, 1.5 ms; that it was 200 MB, as in the same \
-         author's other test, is assumed. The two patches of the columns change what a server with \
-         little memory may read ahead, and mapped files: not these reads, so ours is one run."
+        "One fitted parameter: 1.5 ms per round trip. We assume 200 MB, as in the same author's \
+         other test. The two patches affect the read-ahead of servers with little memory, and \
+         mapped files, but not these reads, so one run of ours stands for both."
             .into(),
     ];
     let title = "random reads of 4 KiB over NFS, seconds".into();

@@ -49,16 +49,17 @@ fn fio_table(fio: &[FioFigures]) -> SeedTable {
         of_stdev.max
     );
     let notes = [
-        "Two parameters (the shortest seek and the transfer rate) for 7 rates and 6 mean times; \
-         10 minutes each, where the seed has 30 seconds: what chance leaves is 0.1 %.",
-        "iops are printed without their decimals (131 is 3954 / 30.004 = 131.78), so they lie up to \
-         0.8 % below issued/s, which the seed's output gives beside them.",
-        "kB/s: what the seed prints as KiB/s is decimal kB/s. 15816 KiB in 30.004 s are 527 KiB/s, \
-         or 540 kB/s; it prints 539.",
-        "min and max have no target. The least of the seed's, 0.56 to 1 ms, is a read that the \
-         drive's own buffer held or that met no seek; the model has neither for random reads, so \
-         its least is the shortest seek and no turn. The largest, 15 to 72 ms, are retries and what \
-         else a real disk does now and then; the model's is the longest seek and a whole turn.",
+        "Two parameters (shortest seek and transfer rate) are fitted to 7 rates and 6 mean times. \
+         Runs last 10 minutes instead of 30 seconds, which leaves 0.1 % of random variation.",
+        "The seed truncates iops (131 is 3954 / 30.004 = 131.78), so they are up to 0.8 % below \
+         issued/s, which follows from its output.",
+        "The seed's KiB/s are decimal kB/s. 15816 KiB in 30.004 s are 527 KiB/s, or 540 kB/s; it \
+         prints 539.",
+        "min and max have no target. The seed's minima, 0.56 to 1 ms, are hits in the drive's \
+         buffer or reads without a seek; the model has neither for random reads, so its minimum is \
+         the shortest seek without rotation. The seed's maxima, 15 to 72 ms, include retries and \
+         other rare events of a real disk; the model's maximum is the longest seek and a full \
+         rotation.",
     ];
     let title = "random reads past the cache in 16 GiB, by their size".into();
     table("002_mason_fio_randread", title, cells, &notes, of_rates.max <= 1.0, why)
@@ -95,23 +96,23 @@ fn find_table(find_runs: &[FindFigures], progress: SeedProgress<'_>) -> SeedTabl
         find_runs.last().map_or(0.0, |run| run.windows),
     );
     let notes = [
-        "One tree and one disk for the 10 cells. Fitted, by hand and by search: eight of the tree \
-         (directories, top, files, files_sigma, late, gaps, gap, gap_sigma) and seek_min_ms. \
-         \"another tree\" is drawn with the same parameters from another seed: the fit is to a kind \
-         of tree and not to one of them.",
-        "Why the time falls so slowly, about as blocks^-0.4: the tree's inodes lie in clusters of \
-         all sizes between those of others, so that a window twice as large seldom holds twice as \
-         many wanted inodes. Above 256 blocks it still does not rise, since a window ends with the \
-         used part of its table.",
-        "\"% less\" is the difference of two times: the error of the first row is in each.",
+        "One tree and one disk cover the 10 cells. Fitted, by hand and by search: eight of the \
+         tree (directories, top, files, files_sigma, late, gaps, gap, gap_sigma) and seek_min_ms. \
+         \"another tree\" uses the same parameters with another random seed: the fit holds for a \
+         kind of tree, not for a single one.",
+        "The time falls slowly, about as blocks^-0.4, because the tree's inodes form clusters of \
+         all sizes between other inodes: a window twice as large seldom holds twice as many wanted \
+         inodes. Above 256 blocks the time does not rise, because a window ends with the used part \
+         of its table.",
+        "\"% less\" is relative to the first row, so the error of that row is part of each.",
         "sorted: entries by name and not by hash. large: two directories of 16384 files \
-         (scenarios/002-htree.toml), of which the cache holds all of the inode tables, or less than \
-         a quarter. \"At large scale htree breaks down to random inode lookup\": with a large cache \
-         windows help all the more; with a small one what they bring is gone before it is wanted, \
-         and they only cost. That it is not worse still is the cache's rule that hints fill no more \
-         than half of it.",
-        "Linux reads a block more than its window (docs/design/itable.md), and the published times are \
-         Linux's; ours read what the window says.",
+         (scenarios/002-htree.toml), of which the cache holds all of the inode tables, or less \
+         than a quarter. \"At large scale htree breaks down to random inode lookup\": with a large \
+         cache windows help even more; with a small one the prefetched blocks are evicted before \
+         use, and windows only cost time. The loss is bounded because hints may fill at most half \
+         of the cache.",
+        "Linux reads one block more than its window (docs/design/itable.md), and so do the \
+         published times; ours read exactly the window.",
     ];
     let title = "find -size 0 over a cold cache, by the blocks of a window".into();
     table("002_ted_find_size0", title, cells, &notes, of_seconds.max <= 5.0, why)
@@ -182,12 +183,12 @@ fn git_status(progress: SeedProgress<'_>) -> SeedTable {
     let holds = (first - 21.0).abs() <= 5.0 && more < 3.0;
     let why = format!("64 KiB bring {first:.1} %, 256 KiB another {more:.1} points");
     let notes = [
-        "Published are the 21 %, and that more than 64 KiB did not help \"because the number of \
-         inodes we need to touch wasn't big enough\". The disk is the one of the find; the tree has \
-         the size of a kernel's of 2008.",
-        "One parameter is fitted: how many pages of the packs are read, four for each directory, \
-         which decides what share the inodes have in all. That 256 KiB bring no more was not \
-         fitted: the tree's inodes lie together, and 64 KiB already need few windows.",
+        "The thread reports the 21 %, and that more than 64 KiB did not help \"because the number \
+         of inodes we need to touch wasn't big enough\". The disk is that of the find; the tree \
+         has the size of a kernel source of 2008.",
+        "One parameter is fitted: four pages of the packs are read per directory, which determines \
+         the share of the inodes in the total. The result for 256 KiB is not fitted: the tree's \
+         inodes are close together, and 64 KiB already need few windows.",
     ];
     table("002_git_status", "git status over a cold cache".into(), cells, &notes, holds, why)
 }
@@ -228,13 +229,13 @@ fn tradeoff(fio: &[FioFigures], find: &[FindFigures]) -> SeedTable {
         again.max, latency.max
     );
     let notes = [
-        "latency = 1000 / iops; degradation = its growth over 4K; improvement = how much less time \
-         the find takes than with one block. \"recomputed\" takes the seed's iops and seconds, the \
-         columns beside take ours.",
-        "Two different disks are mixed, as the seed says itself: the find ran on a laptop's, the \
-         random reads on a fast one of 500 GB. Ours are two models likewise.",
+        "latency = 1000 / iops; degradation = its growth over 4K; improvement = time saved by the \
+         find compared with one block. \"recomputed\" uses the seed's iops and seconds, the other \
+         columns use ours.",
+        "The seed mixes two disks, as it says: the find ran on a laptop disk, the random reads on \
+         a fast disk of 500 GB. We use two models as well.",
         "iops have no decimals, so a degradation of 0.77 may be anything from 0 to 1.5: no model \
-         can meet the small ones, and ours is the smooth one.",
+         can match the small values, and ours are smooth.",
     ];
     let title = "a lone inode against a walk, by the bytes of a window".into();
     table("002_ted_tradeoff", title, cells, &notes, again.max == 0.0 && latency.max <= 1.0, why)
@@ -272,14 +273,14 @@ fn increments(fio: &[FioFigures], find: &[FindFigures]) -> SeedTable {
     let why =
         format!("arithmetic of the published figures: all right but {}", misprints.join(", "));
     let notes = [
-        "Differences of the trade-off's percentages, in points. \"recomputed\" stands beside what \
-         is printed: 31.00 - 15.93 = 15.07, where the seed prints 16.07. The other columns compare \
-         ours with the correct value.",
-        "They are points of the 4K row and no steps of one size to the next: from 64K to 128K a \
-         lone inode takes 7.1 % longer and the find 7.0 % less. The two balance, where 7.67 against \
+        "Differences of the trade-off's percentages, in points. \"recomputed\" shows the correct \
+         differences: 31.00 - 15.93 = 15.07, where the seed prints 16.07. The other columns \
+         compare ours with the correct value.",
+        "The points are relative to the 4K row, not to the previous size: from 64K to 128K a lone \
+         inode takes 7.1 % longer and the find 7.0 % less. The two balance, although 7.67 against \
          4.5 looks like a loss.",
-        "Ours differ by the rounding of the seed's iops and by the errors of neighbouring cells of \
-         the find, of which these are the differences.",
+        "Ours differ because the seed's iops are rounded, and because each value is a difference \
+         of two cells of the find, with their errors.",
     ];
     let title = "what each doubling of the window adds, in points".into();
     let holds = are_right && misprints.len() == 1;

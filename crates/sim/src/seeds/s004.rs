@@ -97,9 +97,9 @@ fn dd(progress: SeedProgress<'_>) -> SeedTable {
     let title = "dd bs=1M of mapped devices by their size".into();
     let mut notes = NOTES.map(String::from).to_vec();
     notes.push(format!(
-        "Bios cost after the transfer, not before: what is done before a command is sent happens \
-         while the window before is on its way. On that side 3.29 us for each 512 bytes would be \
-         hidden, and the odd device would give {:.0} MB/s.",
+        "The cost of bios falls after the transfer, not before: work before a command is sent \
+         overlaps with the previous window. There, 3.29 us per 512 bytes would be hidden, and the \
+         odd device would reach {:.0} MB/s.",
         DDS[3].hidden_mb_per_s()
     ));
     let verdict = SeedVerdict { holds, why };
@@ -109,12 +109,12 @@ fn dd(progress: SeedProgress<'_>) -> SeedTable {
 const NOTES: [&str; 4] = [
     "Time = bytes / B + bios x c, one model for the four runs: B = 130.4 MB/s for all, c = 3.29 us \
      through one mapping (three runs) and 4.46 us through two (mpath4p1, a mapping over mpath4). \
-     Three parameters, four runs: so one degree of freedom is left, and mpath4p1 could not miss.",
-    "The sectors a bio of the dm-linear pair are those that the text saw in its debugger: 8 at \
+     Three parameters and four runs leave one degree of freedom, so mpath4p1 fits by construction.",
+    "The sectors per bio of the dm-linear pair match those that the author saw in a debugger: 8 at \
      best, 1 at worst. They follow from the size alone.",
-    "The sizes of mpath4 and mpath4p1 were not given. Ours are assumed: whole pages for the first, \
-     odd for the second, the only kind that explains the figures.",
-    "multi-block is how kernels read now: one bio for each run of blocks. Odd sizes cost nothing.",
+    "The thread does not give the sizes of mpath4 and mpath4p1. We assume whole pages for the \
+     first and an odd size for the second, the only combination that explains the figures.",
+    "multi-block is how current kernels read: one bio per run of blocks. Odd sizes cost nothing.",
 ];
 
 struct DdFigures {
@@ -160,7 +160,8 @@ impl Dd {
         self.run_in(self.scenario(reader), bytes)
     }
 
-    /// The same bios, but processed by the reader while read-ahead is in flight.
+    /// Returns the throughput of the same bios if the reader processes them while read-ahead is in
+    /// flight.
     fn hidden_mb_per_s(&self) -> f64 {
         let mut scenario = self.scenario(BioSource::MultiBlock);
         let Workload::Sequential(dd) = scenario.process[0].run.get_mut() else {

@@ -179,7 +179,8 @@ fn one() -> u32 {
     1
 }
 
-/// The read-ahead of 2002 started a file with half of its largest window of 128K.
+/// Default read size: the read-ahead of 2002 started a file with half of its largest window of
+/// 128K.
 fn read() -> Size {
     Size(ByteCount(64 << 10))
 }

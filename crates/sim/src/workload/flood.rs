@@ -130,7 +130,7 @@ fn is_whole(bytes: ByteCount) -> bool {
     bytes.0.is_multiple_of(512)
 }
 
-/// Largest request of most drivers of 2.4 and 2.5.
+/// Default request size: the largest request of most drivers of 2.4 and 2.5.
 fn request() -> Size {
     Size(ByteCount(128 << 10))
 }

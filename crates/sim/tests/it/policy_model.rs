@@ -201,10 +201,10 @@ fn walks_are_those_of_the_model_for_every_read_of_every_tiny_file() {
             for (policy, max) in BY_WINDOW.into_iter().flat_map(|p| [1, 2, 4].map(|m| (p, m))) {
                 let limits = WindowLimits { max: Pages(max), io_pages: Pages::ZERO };
                 let prev_pos = previous_ends(first)[if code % 2 == 0 { 0 } else { 4 }];
-                let reader = reader(policy, limits, prev_pos, PageIndex(end));
+                let reader = reader(policy, limits, PageIndex(end));
                 for window in [unopened(), marked_at(first)] {
-                    Pair { state: state_of(window, [0, 0]), sheet: sheet.clone() }
-                        .read(&reader, first, count);
+                    let state = StreamState { prev_pos, ..state_of(window, [0, 0]) };
+                    Pair { state, sheet: sheet.clone() }.read(&reader, first, count);
                     walks += 1;
                 }
             }
@@ -339,7 +339,8 @@ proptest! {
             if pos >= bytes {
                 continue;
             }
-            let reader = reader(policy, limits, ends[stream].map(ByteCount), end);
+            let reader = reader(policy, limits, end);
+            states[stream].prev_pos = ends[stream].map(ByteCount);
             let mut pair = Pair { state: states[stream], sheet };
             let decided = pair.read(
                 &reader,
@@ -375,7 +376,7 @@ proptest! {
             next: first,
         };
         let limits = WindowLimits { max: Pages(max), io_pages: Pages::ZERO };
-        let reader = reader(policy, limits, None, PageIndex(end));
+        let reader = reader(policy, limits, PageIndex(end));
         let (mut state, mut streams) = (StreamState::default(), Streams::default());
         let memory = PolicyMemory { stream: &mut state, file: &mut streams };
         let mut decisions = 0;

@@ -44,7 +44,6 @@ impl Residency for Resident {
 struct Handle {
     state: StreamState,
     streams: Streams,
-    prev_pos: Option<ByteCount>,
 }
 
 impl Handle {
@@ -73,9 +72,9 @@ impl Handle {
         has_waited: bool,
     ) -> Option<Window> {
         let (page, count) = (PageIndex(page), Pages(count));
-        let ask = Ask { page, count, trigger, prev_pos: self.prev_pos, has_waited };
+        let ask = Ask { page, count, trigger, prev_pos: self.state.prev_pos, has_waited };
         let limits = WindowLimits { max: Pages(256), io_pages: Pages(256) };
-        self.prev_pos = Some(ByteCount((page + count).0 * 4096));
+        self.state.prev_pos = Some(ByteCount((page + count).0 * 4096));
         let decided = policy.decide(&mut self.state, &mut self.streams, ask, limits, cache)?;
         if decided.is_remembered() {
             self.state.window = decided.window;
@@ -170,7 +169,7 @@ fn rocksdb_begins_with_the_third_read_and_doubles() {
     for _ in 0..9 {
         let window = handle.ask(rocksdb, page, 1, Trigger::Miss).expect("a miss");
         sizes.push(window.size.0);
-        handle.prev_pos = Some(ByteCount(window.end().0 * 4096));
+        handle.state.prev_pos = Some(ByteCount(window.end().0 * 4096));
         page = window.end().0;
     }
     assert_eq!(sizes, [1, 1, 3, 5, 9, 17, 33, 65, 65]);

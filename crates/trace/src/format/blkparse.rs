@@ -90,12 +90,15 @@ impl LineParser for BlkparseParser {
             _ if rwbs.contains('W') => TraceOp::Write,
             _ => return Ok(None),
         };
-        let Some(sector) = fields.next().filter(|text| !text.starts_with('[')) else {
+        let Some(sector) = fields.next().filter(|text| !text.starts_with(['(', '['])) else {
             return Ok(None);
         };
         let sector = whole("sector", sector)?;
-        if fields.next() != Some("+") {
-            return Err("sectors: wants \"SECTOR + SECTORS\"".into());
+        match fields.next() {
+            Some("+") => {}
+            // A SCSI command with its bytes, or the completion of a flush: neither has sectors.
+            Some(other) if other.starts_with(['(', '[']) => return Ok(None),
+            _ => return Err("sectors: wants \"SECTOR + SECTORS\"".into()),
         }
         let sectors = whole("sectors", fields.next().ok_or("sectors: missing")?)?;
         let bytes = |name: &str, sectors: u64| {

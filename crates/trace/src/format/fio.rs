@@ -64,7 +64,7 @@ impl LineParser for FioParser {
         Ok(Some(RawRecord { at_ns, thread: 0, file, op, offset, length, is_mapped: false }))
     }
 
-    /// A line of version 2 begins with a name.
+    /// Returns whether lines may be comments: a line of version 2 begins with a name.
     fn has_comments(&self) -> bool {
         self.has_times
     }

@@ -14,8 +14,19 @@ use crate::format::TraceFormat;
 pub(crate) struct Heading {
     pub(crate) format: TraceFormat,
     pub(crate) layout: ColumnLayout,
+    /// Number of its columns.
+    columns: usize,
     /// Ignored columns and missing fields.
     pub(crate) notes: Vec<String>,
+}
+
+impl Heading {
+    /// Returns true if a line has as many columns as this names.
+    pub(crate) fn fits(&self, line: &str) -> bool {
+        let mut fields = Vec::new();
+        split(line, self.layout.separator, &mut fields);
+        fields.len() == self.columns
+    }
 }
 
 /// Parses a heading, or returns None if the line is none.
@@ -51,7 +62,8 @@ impl HeadingNames<'_> {
     fn heading(&self) -> Result<Heading, Option<String>> {
         if let Some(format) = self.public() {
             let layout = ColumnLayout { separator: self.separator, ..columns::layout(format) };
-            return Ok(Heading { format, layout, notes: Vec::new() });
+            let columns = self.names.len();
+            return Ok(Heading { format, layout, columns, notes: Vec::new() });
         }
         let time = self.time();
         let (sector, offset) = (self.find(SECTOR), self.find(OFFSET));
@@ -83,7 +95,8 @@ impl HeadingNames<'_> {
             columns: self.names.len(),
             is_of_device: lun || offset.is_none(),
         };
-        Ok(Heading { format: TraceFormat::Csv, layout, notes: self.notes(&layout) })
+        let (columns, notes) = (self.names.len(), self.notes(&layout));
+        Ok(Heading { format: TraceFormat::Csv, layout, columns, notes })
     }
 
     /// Returns the public format with this heading.
@@ -119,12 +132,15 @@ impl HeadingNames<'_> {
             let is_unit = |(unit, _): &&(&str, u64)| *unit == suffix && (suffix != "s" || is_apart);
             UNITS.iter().find(is_unit).map(|(_, ns)| *ns)
         };
-        let with = |(at, name): (usize, &&str)| {
-            let of_base = TIME.iter().find_map(|base| unit_of(base, name))?;
-            Some((at, of_base))
+        let find = |bases: &[&str]| {
+            let with = |(at, name): (usize, &&str)| {
+                let unit_ns = bases.iter().find_map(|base| unit_of(base, name))?;
+                Some((at, unit_ns))
+            };
+            let all: Vec<(usize, u64)> = self.names.iter().enumerate().filter_map(with).collect();
+            all.iter().find(|(_, unit)| *unit > 0).or(all.first()).copied()
         };
-        let all: Vec<(usize, u64)> = self.names.iter().enumerate().filter_map(with).collect();
-        all.iter().find(|(_, unit)| *unit > 0).or(all.first()).copied()
+        find(TIME).or_else(|| find(MAY_BE_DURATION))
     }
 
     fn op(&self, is_in_sectors: bool) -> Option<(usize, OpCode)> {
@@ -207,17 +223,16 @@ const TIME: &[&str] = &[
     "time",
     "timestamp",
     "ts",
-    "optime",
-    "iotime",
     "arrivaltime",
     "arrival",
-    "requesttime",
-    "reqtime",
     "starttime",
     "issuetime",
     "submittime",
     "filetime",
 ];
+
+/// Beside a column of [`TIME`], these are the time that a request takes.
+const MAY_BE_DURATION: &[&str] = &["optime", "iotime", "requesttime", "reqtime"];
 
 const UNITS: &[(&str, u64)] = &[
     ("ns", 1),
@@ -309,6 +324,8 @@ const OP: &[&str] = &[
     "direction",
     "accesstype",
     "action",
+    // The heading of biosnoop, of the BPF compiler collection.
+    "t",
 ];
 
 const FILE: &[&str] = &[

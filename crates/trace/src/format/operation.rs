@@ -57,17 +57,27 @@ pub(crate) fn is_guess(text: &str, code: OpCode) -> bool {
 /// Returns true if a value other than read and write is a known operation.
 pub(crate) fn is_known(text: &str, code: OpCode) -> bool {
     if code == OpCode::Scsi
+        && text.len() > 1
         && let Ok(code) = u8::from_str_radix(text, 16)
     {
         return OTHER_SCSI.contains(&code);
     }
-    OTHERS.contains(&text.to_ascii_lowercase().as_str())
+    let lower = text.to_ascii_lowercase();
+    OTHERS.contains(&lower.as_str()) || has_no_data(&lower)
+}
+
+/// Returns true for commands that change blocks without sending their contents.
+fn has_no_data(lower: &str) -> bool {
+    ["zero", "same", "unmap", "discard", "trim"].iter().any(|name| lower.contains(name))
 }
 
 fn word(text: &str) -> Option<Option<TraceOp>> {
     let lower = text.to_ascii_lowercase();
     if !lower.bytes().next()?.is_ascii_alphabetic() {
         return None;
+    }
+    if has_no_data(&lower) {
+        return Some(None);
     }
     let is_letter_and_flags = |letter| {
         lower.strip_prefix(letter).is_some_and(|flags| flags.bytes().all(|it| FLAGS.contains(&it)))
@@ -88,7 +98,7 @@ fn word(text: &str) -> Option<Option<TraceOp>> {
     })
 }
 
-/// Behind the R or W of blktrace: force unit access, ahead, sync, metadata, barrier.
+/// Flags after blktrace's R or W: force unit access, ahead, sync, metadata, barrier.
 const FLAGS: [u8; 5] = *b"fasmb";
 
 /// Words with `read` in them that read no contents of a file.

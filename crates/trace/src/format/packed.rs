@@ -62,7 +62,7 @@ struct PackedFields {
 }
 
 impl PackedFields {
-    /// `at` has the places of command, version, bytes, sector and time.
+    /// Parses a VSCSI record. `at` has the offsets of command, version, bytes, sector and time.
     fn vscsi(record: &[u8], at: [usize; 5], version: u64) -> Result<Self, String> {
         let found = number(record, at[1], 2) >> 8;
         if found != version {
@@ -94,7 +94,7 @@ fn number(record: &[u8], at: usize, size: usize) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// The SCSI commands READ and WRITE with 6, 10, 12 and 16 bytes; None for the others.
+/// Returns the operation of a SCSI READ or WRITE command of 6, 10, 12 or 16 bytes; None for others.
 pub(crate) fn scsi_op(command: u16) -> Option<TraceOp> {
     match command {
         0x08 | 0x28 | 0xa8 | 0x88 => Some(TraceOp::Read),
@@ -128,8 +128,8 @@ pub(crate) fn single_record(head: &[u8]) -> Option<String> {
 }
 
 impl PackedFormat {
-    /// Fewest records that the detection accepts. VSCSI records carry a version. Those of
-    /// oracleGeneral have no mark, and a quarter of all files of 24 bytes pass for one.
+    /// Returns the fewest records that the detection accepts. VSCSI records carry a version. Those
+    /// of oracleGeneral have no mark, and a quarter of all files of 24 bytes pass for one.
     fn min_records(self) -> usize {
         match self {
             Self::VscsiV1 | Self::VscsiV2 => 1,

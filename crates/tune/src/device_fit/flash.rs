@@ -47,7 +47,7 @@ pub struct FittedFlash {
 struct FlashTerms {
     max_command: f64,
     channels: u32,
-    /// In bytes; None if there is no stall.
+    /// Read size in bytes at which half of a stall is paid; None if there is no stall.
     stall_size: Option<f64>,
 }
 
@@ -315,7 +315,7 @@ const TURNS: u32 = 4;
 const STALL_STEP: f64 = 4096.0;
 const STALL_SIZES: u32 = 256;
 
-/// With fewer points, four parameters explain anything.
+/// Fewest points for a fit: four parameters fit any four points.
 const STALL_POINTS: usize = 5;
 
 const CHANNELS_MAX: f64 = 1024.0;

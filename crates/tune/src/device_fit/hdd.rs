@@ -46,7 +46,7 @@ pub struct FittedHdd {
 /// Behaviour of a disk under sequential reads.
 #[derive(Clone, Copy, Debug)]
 struct InOrder {
-    /// In bytes a microsecond.
+    /// Transfer rate in bytes a microsecond.
     rate: f64,
     overhead_us: f64,
     /// True if the platter is read on during a command's overhead.

@@ -227,5 +227,5 @@ const TAIL_MIN: f64 = 1.25;
 /// Largest value that a scenario accepts.
 const SIGMA_MAX: f64 = 3.0;
 
-/// Below this share of the connections' rate without a link, the link is full.
+/// Share of the connections' unlimited rate below which the link is considered full.
 const LINK_FREE: f64 = 0.9;

@@ -35,7 +35,7 @@ pub(super) fn commands(
     }
 }
 
-/// `sfdisk -N` keeps the start of a partition if only a size is given.
+/// Returns the command for a partition: `sfdisk -N` keeps the start if only a size is given.
 fn of_partition(
     snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
@@ -101,9 +101,9 @@ fn of_loop(
     commands
 }
 
-/// LVM and cryptsetup have their own commands. A manual map of one linear segment can be reloaded
-/// with another length; in any other table the line does not match, and nothing changes. Multipath
-/// and similar tools would only recreate their maps.
+/// Returns the commands for a device-mapper map. LVM and cryptsetup have their own. A manual map of
+/// one linear segment can be reloaded with another length; in any other table the line does not
+/// match, and nothing changes. Multipath and similar tools would only recreate their maps.
 fn of_map(
     device: &BlockDevice,
     name: &str,

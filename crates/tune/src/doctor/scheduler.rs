@@ -169,7 +169,8 @@ fn unsorted(
 /// Depth from which a device can hold a flood of writes: 128 was measured; a SATA disk has 32.
 const DEEP: u64 = 64;
 
-/// With this depth, reads under a flood took 0.55 s instead of 6.89 (docs/guide/doctor.md).
+/// Recommended depth, with which reads under a flood took 0.55 s instead of 6.89
+/// (docs/guide/doctor.md).
 const LIMITED_DEPTH: u64 = 4;
 
 /// Default of mq-deadline.

@@ -107,7 +107,7 @@ fn counted(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<(u64, 
 /// Fewer reads are just the partition table and a superblock.
 const READS_MIN: u64 = 100;
 
-/// From here on, 128 KiB requests give 131 MB/s at most.
+/// Latency from which 128 KiB requests give at most 131 MB/s.
 const SLOW_MS: f64 = 1.0;
 
 /// Cost of a small window, from figure 1 of docs/guide/doctor.md.

@@ -32,7 +32,7 @@ pub(super) enum DeviceUse {
     Held(Vec<String>),
     /// Swap space.
     Swap,
-    /// It has partitions.
+    /// The device has partitions.
     Partitioned,
     /// No use visible in sysfs, mountinfo or swaps; programs may still have the device open.
     NoneKnown,
@@ -316,7 +316,7 @@ pub(super) fn quoted(word: &str) -> String {
 /// LVM on LUKS on RAID on partitions has four layers.
 const DEEPEST_STACK: usize = 8;
 
-/// More disks than one array has.
+/// Largest number of disks shown, more than one array has.
 const WIDEST: usize = 256;
 
 /// Words in the vendor or model of virtual disks.

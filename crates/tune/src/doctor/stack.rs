@@ -207,7 +207,7 @@ fn dm_kind(uuid: &str) -> &'static str {
 /// Deeper than LVM on LUKS on RAID on partitions in an image.
 const DEEPEST: usize = 16;
 
-/// More than the disks of one array.
+/// Largest number of layers, more than the disks of one array.
 const MOST_LAYERS: usize = 512;
 
 #[cfg(test)]

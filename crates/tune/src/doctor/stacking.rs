@@ -93,7 +93,7 @@ fn does_not_reach(
     }
 }
 
-/// LVM stores a window with the volume, in sectors.
+/// Returns the commands that set the window. LVM stores it with the volume, in sectors.
 fn mend(device: &BlockDevice, window_kib: u64) -> Vec<String> {
     let mut mend = vec![set_window(device, window_kib)];
     if let BlockDeviceKind::Mapped { name, uuid } = &device.kind

@@ -129,7 +129,7 @@ fn class_name(at: usize) -> String {
     }
 }
 
-/// Of two machines that differ, neither is usual.
+/// Smallest class with a usual value: of two machines that differ, neither is usual.
 const CLASS_MIN: usize = 3;
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub struct MachineReport {
 pub struct SettingValue {
     /// Name: `sda read_ahead_kb`.
     pub name: String,
-    /// Its value.
+    /// Value of the setting.
     pub value: String,
 }
 

@@ -151,7 +151,7 @@ struct LoadThreads {
     clock: fn() -> Nanos,
     is_over: AtomicBool,
     interrupted: Arc<AtomicBool>,
-    /// In bytes.
+    /// Bytes written so far.
     written: AtomicU64,
 }
 
@@ -238,7 +238,7 @@ const STACK: usize = 64 * 1024;
 /// Minimum duration of the flood before reads count.
 const WARM_UP: Duration = Duration::from_millis(50);
 
-/// With fewer reads a run is meaningless, however short it was meant to be.
+/// Fewest reads of a meaningful run.
 const LEAST_READS: usize = 3;
 
 /// Polling interval of a run.

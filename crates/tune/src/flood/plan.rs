@@ -24,7 +24,7 @@ use crate::sysfs::Queue;
 /// Next action.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NextTrial {
-    /// One run.
+    /// Runs one trial.
     Run {
         /// Index of the trial.
         index: usize,
@@ -223,7 +223,7 @@ const LEAST_SURVEYED: usize = 2;
 /// Possible error of a single run, as a factor.
 const SURVEY_SLACK: f64 = 0.85;
 
-/// In addition to the one in force.
+/// Largest number of finalists, in addition to the settings in force.
 const MOST_FINALISTS: usize = 3;
 
 /// Rounds needed to separate spread from luck.

@@ -177,7 +177,7 @@ const MIB: u64 = 1 << 20;
 /// to seek between them.
 const MOST: ByteCount = ByteCount(512 * MIB);
 
-/// In a smaller file, 64 writes at a time are too close together to be random writes.
+/// Smallest file: in a smaller one, 64 concurrent writes are too close together to be random.
 const LEAST: ByteCount = ByteCount(32 * MIB);
 
 /// A full file system is slow, and other programs need space, too.

@@ -87,5 +87,5 @@ pub(super) const FIFO_BATCH: &str = "iosched/fifo_batch";
 /// Limit of asynchronous requests: writes, and reads ahead.
 pub(super) const ASYNC_DEPTH: &str = "iosched/async_depth";
 
-/// The same limit as an attribute of the queue, since Linux 7.0.
+/// Name of the same limit as a queue attribute, since Linux 7.0.
 pub(super) const QUEUE_ASYNC_DEPTH: &str = "async_depth";

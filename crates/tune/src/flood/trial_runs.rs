@@ -20,7 +20,7 @@ pub struct TrialRuns {
     pub(super) is_dropped: bool,
 }
 
-/// Read latencies.
+/// Read latencies of a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ReadLatencies {
     pub(super) median_us: f64,

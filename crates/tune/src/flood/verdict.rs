@@ -184,14 +184,14 @@ fn shown(us: f64) -> String {
 /// Gain that makes a change worth explaining.
 const GAIN: f64 = 1.10;
 
-/// Within this factor, the trial that changes less wins.
+/// Factor within which the trial with fewer changes wins.
 const TIE: f64 = 1.05;
 
 /// Between two good trials a wrong choice costs little, so less certainty is required than for a
 /// change.
 const TIE_DOUBT: f64 = 0.6;
 
-/// More precision would change nothing.
+/// Precision at which a trial needs no more runs: more would not change the verdict.
 const PRECISE: f64 = 1.05;
 
 /// Share of the best trial's requests per second: a setting below it leaves the device idle.
@@ -201,7 +201,7 @@ pub(super) const LEAST_WORK: f64 = 0.8;
 /// and a file copy during the reads would take twice as long.
 pub(super) const LEAST_WRITES: f64 = 0.65;
 
-/// With fewer reads, p99 is the slowest read, which is luck.
+/// Fewest reads for p99: with fewer, it is a single read, which is luck.
 const TAIL_READS: usize = 200;
 
 /// p99 may seem worse by this factor: it is known no better than that.

@@ -10,14 +10,14 @@ pub enum NoIdentity {
         /// Requested name.
         device: String,
     },
-    /// No stable attribute is unique to it.
+    /// The device has no stable, unique attribute.
     Nothing {
         /// Device name.
         device: String,
         /// Reason.
         why: &'static str,
     },
-    /// Its identity has a character that a udev rule cannot contain.
+    /// The identity of the device has a character that a udev rule cannot contain.
     NotLiteral {
         /// Device name.
         device: String,

@@ -26,9 +26,9 @@ pub struct MeasuredWindow {
 /// Answer to whether a window gives at least 98 % of another's throughput.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Certainty {
-    /// It does, beyond doubt.
+    /// The window is as good, beyond doubt.
     Surely,
-    /// It gives less, beyond doubt.
+    /// The window gives less, beyond doubt.
     SurelyNot,
     /// Undecided without more readings.
     Unknown,

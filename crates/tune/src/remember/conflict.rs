@@ -43,7 +43,7 @@ pub struct Conflict {
 /// Which value prevails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Wins {
-    /// It runs after our rule.
+    /// The other rule runs after ours.
     Yes,
     /// Our rule runs after it.
     No,

@@ -104,7 +104,7 @@ impl fmt::Display for Refusal {
             }
             Self::Quick => write!(
                 f,
-                "--quick, or less than 21 s, is a first look and nothing to set at each start: \
+                "less than 21 s is a first look and nothing to set at each start: \
                  measure for a minute"
             ),
         }

@@ -159,5 +159,5 @@ pub(super) const FEWEST: usize = 2;
 /// Open points in one round: the time is spent on those that decide.
 const AT_ONCE: usize = 3;
 
-/// More readings of a point would not make it clearer within the usual time.
+/// Most readings of a point; more would not make it clearer within the usual time.
 const MOST: usize = 60;

@@ -20,9 +20,9 @@ pub struct PlannedSweep {
     pub new_connections: u32,
     /// Most requests, without retries.
     pub requests: u64,
-    /// Most bytes.
+    /// Largest number of bytes.
     pub bytes: u64,
-    /// Most seconds.
+    /// Longest duration in seconds.
     pub seconds: f64,
 }
 

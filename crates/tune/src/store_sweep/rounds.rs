@@ -146,8 +146,8 @@ impl StoreSweep {
         self.spent.requests + takes <= self.settings.requests()
     }
 
-    /// Predicts the cost of a measurement from the last rate of the point, or of as many
-    /// connections with another part.
+    /// Predicts the cost of a measurement from the last rate of the point, or of a point with the
+    /// same number of connections.
     pub(super) fn cost_of(&self, point: StorePoint) -> StepCost {
         let of_axes = self.parts.last(point).or_else(|| self.connections.last(point));
         let rate = of_axes.or_else(|| self.climb.rate_of(point.connections)).unwrap_or(1.0);

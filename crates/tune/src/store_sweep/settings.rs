@@ -81,7 +81,7 @@ impl StoreSweepSettings {
 /// Default request size of the AWS CLI, s3transfer and Mountpoint.
 const PART: ByteCount = ByteCount(8 << 20);
 
-/// In smaller requests the first byte dominates.
+/// Smallest part: in smaller ones, the latency of the first byte dominates.
 pub(super) const PART_MIN: ByteCount = ByteCount(64 << 10);
 
 /// Sizes below that of the climb: down to an eighth.

@@ -18,7 +18,7 @@ use crate::report::{Latency, WindowResult};
 /// End of a sweep that was not stopped.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum SweepEnd {
-    /// No open question was left.
+    /// Every question was answered.
     #[default]
     Settled,
     /// The time ran out after each window had the planned number of readings; the interval states
@@ -156,7 +156,7 @@ fn note_of_decline(curve: &Curve, plateau: Plateau) -> Option<String> {
     })
 }
 
-/// In percent; a smaller decline is within the slack of the rule.
+/// Smallest decline that counts, in percent; a smaller one is within the slack of the rule.
 const DECLINE_MIN: f64 = 2.0;
 
 fn row(point: &CurvePoint) -> WindowResult {

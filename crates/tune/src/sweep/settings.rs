@@ -88,7 +88,7 @@ const STREAM_WINDOWS: u64 = 16;
 /// One page: no read-ahead at all.
 const SMALLEST: ByteCount = ByteCount(4 << 10);
 
-/// No published sweep and no device of ours gained from larger windows.
+/// Largest window; no device in published sweeps or in our tests gained from more.
 const LARGEST: ByteCount = ByteCount(16 << 20);
 
 /// About forty steps of the largest window have to fit, because it is the reference for all others.

@@ -196,8 +196,8 @@ const FAST_AGAIN: u32 = 3;
 
 const BURST_STRETCH: Duration = Duration::from_millis(400);
 
-/// With fewer windows the sample is biased: the reader waits for the first but not for the last, or
-/// vice versa.
+/// Fewest windows of a sample; with fewer it is biased: the reader waits for the first but not for
+/// the last, or vice versa.
 pub(super) const WINDOWS_MIN: f64 = 3.0;
 
 /// Upper limit of windows in one request, however small they are.

@@ -27,7 +27,8 @@ pub(super) fn cached(device: &BlockDevice, sys: &SystemRoot) -> Option<String> {
 /// Name of the cache that direct I/O of the loop device bypasses; the refusal searches for it.
 pub(crate) const PAGE_CACHE: &str = "the page cache";
 
-/// With less, a stream hits it now and then, and the readings are trimmed like stalls.
+/// Cached share in percent from which readings are rejected; with less, a stream hits the cache
+/// rarely, and these readings are trimmed like stalls.
 const CACHED_PERCENT: u64 = 10;
 
 #[cfg(test)]

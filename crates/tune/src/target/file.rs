@@ -103,10 +103,10 @@ fn keep_largest(files: &mut Vec<(u64, PathBuf)>) {
 /// A folder like / has millions; the files seen in one second include a large one.
 const LOOKS_MAX: u32 = 50_000;
 
-/// Some are unreadable, or preallocated but not stored.
+/// Number of candidate files, since some are unreadable, or preallocated but not stored.
 const CANDIDATES: usize = 32;
 
-/// Only this many parts of a fragmented file are used.
+/// Largest number of parts used of a fragmented file.
 const PARTS_MAX: usize = 10_000;
 
 #[cfg(test)]

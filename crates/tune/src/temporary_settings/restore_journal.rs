@@ -325,7 +325,7 @@ const IOSCHED: &str = "queue/iosched";
 const FOLDER: &str = "/run/foreread";
 const SUFFIX: &str = ".notes";
 
-/// Each failed try coincides with another run's start or end.
+/// Tries to lock the journal; each failure coincides with another run's start or end.
 const LOCK_TRIES: u32 = 10;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 

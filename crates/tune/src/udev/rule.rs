@@ -3,9 +3,9 @@
 /// A rule: its match keys and its actions.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct UdevRule {
-    /// Its first line, from 1.
+    /// First line of the rule, from 1.
     pub line: usize,
-    /// Its pairs, in order.
+    /// Pairs of the rule, in order.
     pub pairs: Vec<RulePair>,
 }
 

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use foreread_core::units::Nanos;
 
-use super::common::{output, scratch};
+use super::common::{output, scratch, unmount};
 use crate::common::Command;
 
 /// A mounted file system on a loop device.
@@ -112,13 +112,13 @@ impl Tmpfs {
 
 impl Drop for Tmpfs {
     fn drop(&mut self) {
-        let _ = output(Command::new("umount").arg(self.folder()));
+        let _ = unmount(self.folder());
     }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let _ = output(Command::new("umount").arg(self.folder()));
+        let _ = unmount(self.folder());
         let _ = output(Command::new("losetup").args(["--detach", &self.node]));
         let _ = std::fs::remove_file(&self.backing);
     }

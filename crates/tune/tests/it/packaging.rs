@@ -52,7 +52,7 @@ fn the_units_call_what_the_program_has_and_may_write_where_it_writes() {
     for name in ["foreread-tune.service", "foreread-tune@.service"] {
         let text = shipped(name);
         assert!(text.contains(" --remember --yes\n"), "{name}");
-        assert!(!text.contains("--quick") && !text.contains("--force"), "{name}: a guess");
+        assert!(!text.contains("--seconds") && !text.contains("--force"), "{name}: a guess");
         let rules = rule_path("x");
         let folder = rules.parent().expect("a folder").display().to_string();
         for line in [

@@ -145,7 +145,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
+        let _ = crate::common::unmount(&self.0);
     }
 }
 

@@ -63,7 +63,7 @@ struct Mounted<'d>(&'d Path);
 
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0).status();
+        let _ = crate::common::unmount(self.0);
     }
 }
 

@@ -5,8 +5,9 @@
 
 use clap::{Parser, Subcommand};
 use foreread_cli::args::help::CODES_AND_UNITS;
+use foreread_cli::generated_docs::{CompletionsArgs, DocumentedProgram, ManArgs};
 
-use crate::cmd::{explain, man, replay, seeds, sim, trace};
+use crate::cmd::{explain, replay, seeds, sim, trace};
 
 /// Simulator, trace replay and policy explanations of foreread
 ///
@@ -24,6 +25,11 @@ use crate::cmd::{explain, man, replay, seeds, sim, trace};
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+impl DocumentedProgram for Cli {
+    const NAME: &'static str = "foreread-lab";
+    const VERB: &'static str = "sim";
 }
 
 /// The other program, named at the end of the help.
@@ -48,9 +54,9 @@ pub(crate) enum Verb {
     #[command(subcommand, arg_required_else_help = false, after_long_help = CODES_AND_UNITS)]
     Explain(explain::ExplainCommand),
 
-    Man(man::ManArgs),
+    Man(ManArgs<Cli>),
 
-    Completions(man::CompletionsArgs),
+    Completions(CompletionsArgs<Cli>),
 }
 
 #[cfg(test)]

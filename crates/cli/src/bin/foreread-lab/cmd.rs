@@ -1,7 +1,6 @@
 //! The verbs of the lab: one file each.
 
 pub(crate) mod explain;
-pub(crate) mod man;
 pub(crate) mod replay;
 pub(crate) mod seeds;
 pub(crate) mod sim;

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 use foreread_cli::output::Printer;
-use foreread_cli::{generated_docs, program, signals};
+use foreread_cli::{program, signals};
 
 use cli::{Cli, Verb};
 
@@ -33,15 +33,14 @@ fn main() -> ExitCode {
         Err(error) => return program::end_of_parsing(&Cli::command(), error),
     };
     let mut out = Printer::stdout();
-    let docs = Cli::command;
     let answer = match cli.verb {
         Verb::Sim(args) => cmd::sim::run(&args, &mut out),
         Verb::Replay(args) => cmd::replay::run(&args, &mut out),
         Verb::Trace(args) => cmd::trace::run(&args, &mut out),
         Verb::Seeds(args) => cmd::seeds::run(&args, &mut out),
         Verb::Explain(what) => cmd::explain::run(&what, &mut out),
-        Verb::Man(args) => generated_docs::write_pages(&args.directory, docs(), &mut out),
-        Verb::Completions(args) => generated_docs::print_completions(args.shell, docs(), &mut out),
+        Verb::Man(args) => args.run(&mut out),
+        Verb::Completions(args) => args.run(&mut out),
     };
     program::end_of_verb("foreread-lab", answer.and_then(|()| out.finish()))
 }

@@ -5,7 +5,6 @@
 
 use std::io::{self, Write};
 
-use foreread_core::units::Nanos;
 use foreread_sim::meter::ProcessProgress;
 use foreread_sim::time_series::{IntervalFigures, SeriesLevels, TimeSeries};
 
@@ -21,7 +20,7 @@ pub(crate) struct SeriesFile(OutputFile);
 pub(crate) struct RunSeries<'r> {
     /// The cells that say which run it was.
     pub(crate) run: Vec<String>,
-    /// Its figures; None if they were not kept.
+    /// Figures of the run; None if they were not kept.
     pub(crate) series: Option<&'r TimeSeries>,
 }
 
@@ -46,13 +45,6 @@ impl SeriesFile {
             runs.iter().try_for_each(|run| write_run(file, run))
         })
     }
-}
-
-/// The longest interval of all series.
-pub(crate) fn longest_interval<'r>(
-    series: impl IntoIterator<Item = &'r TimeSeries>,
-) -> Option<Nanos> {
-    series.into_iter().map(|series| Nanos(series.interval_ns)).max()
 }
 
 fn write_run(file: &mut dyn Write, of: &RunSeries<'_>) -> io::Result<()> {

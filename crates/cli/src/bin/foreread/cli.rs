@@ -6,11 +6,12 @@
 use clap::{Command, CommandFactory as _, Parser, Subcommand};
 
 use foreread_cli::args::help::CODES_AND_UNITS;
+use foreread_cli::generated_docs::{CompletionsArgs, DocumentedProgram, ManArgs};
 use foreread_cli::measure::{nbd_load, slow_server};
 use foreread_cli::settings_holder::HOLD;
 
 use crate::cmd::lab::LAB_VERBS;
-use crate::cmd::{bench, cat, demo, doctor, ls, man, mount, record, serve, set, stat, stats, tune};
+use crate::cmd::{bench, cat, demo, doctor, ls, mount, record, serve, set, stat, stats, tune};
 
 /// User-space page cache, read-ahead and I/O scheduler for direct I/O
 ///
@@ -28,6 +29,11 @@ use crate::cmd::{bench, cat, demo, doctor, ls, man, mount, record, serve, set, s
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+impl DocumentedProgram for Cli {
+    const NAME: &'static str = "foreread";
+    const VERB: &'static str = "serve";
 }
 
 /// The other program, named at the end of the help.
@@ -74,9 +80,9 @@ pub(crate) enum Verb {
     #[command(name = HOLD, hide = true)]
     HoldSettings,
 
-    Man(man::ManArgs),
+    Man(ManArgs<Cli>),
 
-    Completions(man::CompletionsArgs),
+    Completions(CompletionsArgs<Cli>),
 }
 
 /// Returns the parser: hidden verbs of the lab let clap suggest them for a mistyped verb.

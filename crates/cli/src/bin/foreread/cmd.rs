@@ -6,7 +6,6 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod lab;
 pub(crate) mod ls;
-pub(crate) mod man;
 pub(crate) mod mount;
 pub(crate) mod record;
 pub(crate) mod serve;

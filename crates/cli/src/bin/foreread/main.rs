@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 use foreread_cli::output::{Failure, Printer};
-use foreread_cli::{generated_docs, measure, program, settings_holder, signals};
+use foreread_cli::{measure, program, settings_holder, signals};
 
 use cli::{Cli, Verb};
 
@@ -42,7 +42,6 @@ fn main() -> ExitCode {
 }
 
 fn run(verb: Verb, out: &mut Printer) -> Result<(), Failure> {
-    let docs = Cli::command;
     match verb {
         Verb::ServeSlowDevice(args) => {
             measure::slow_server::run(&args);
@@ -55,8 +54,8 @@ fn run(verb: Verb, out: &mut Printer) -> Result<(), Failure> {
         }
         Verb::Bench(args) => cmd::bench::run(args, out),
         Verb::Serve(args) => cmd::serve::run(args),
-        Verb::Stats(args) => cmd::stats::run(&args, out),
-        Verb::Set(args) => cmd::set::run(&args, out),
+        Verb::Stats(args) => cmd::stats::run(args, out),
+        Verb::Set(args) => cmd::set::run(args, out),
         Verb::Mount(args) => cmd::mount::run(args),
         Verb::Ls(args) => cmd::ls::run(&args, out),
         Verb::Cat(args) => cmd::cat::run(&args, out),
@@ -64,8 +63,8 @@ fn run(verb: Verb, out: &mut Printer) -> Result<(), Failure> {
         Verb::Demo(args) => cmd::demo::run(args, out),
         Verb::Tune(args) => cmd::tune::run(args, out),
         Verb::Doctor(args) => cmd::doctor::run(args, out),
-        Verb::Record(args) => cmd::record::run(&args),
-        Verb::Man(args) => generated_docs::write_pages(&args.directory, docs(), out),
-        Verb::Completions(args) => generated_docs::print_completions(args.shell, docs(), out),
+        Verb::Record(args) => cmd::record::run(args),
+        Verb::Man(args) => args.run(out),
+        Verb::Completions(args) => args.run(out),
     }
 }

@@ -10,7 +10,7 @@ pub enum FloodMethod {
 }
 
 impl FloodMethod {
-    /// As the command line has it.
+    /// Returns the name on the command line.
     pub fn name(&self) -> String {
         match self {
             Self::Direct { scheduler: None } => "direct".to_owned(),

@@ -17,10 +17,10 @@ pub struct FloodRow {
     reads_per_chain: u32,
     chain_alone_ms: Spread,
     chain_ms: Spread,
-    /// With the flood to without.
+    /// Ratio of the chain's time with the flood to without it.
     chain_times: Spread,
     writers_alone_mb_per_s: Spread,
-    /// Of alone, in the same run.
+    /// Rate of the writers during the chain, in percent of their rate alone in the same run.
     writers_during_percent: Spread,
     writers_after_percent: Spread,
     longest_write_ms: Spread,
@@ -46,7 +46,7 @@ impl FloodRow {
         }
     }
 
-    /// A line of the table.
+    /// Returns the cells of a table row.
     pub fn cells(&self) -> [String; 8] {
         [
             self.method.clone(),

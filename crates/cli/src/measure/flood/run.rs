@@ -123,7 +123,7 @@ struct FloodWriters {
     start: u64,
     places: u64,
     is_over: AtomicBool,
-    /// Bytes.
+    /// Bytes written so far.
     written: AtomicU64,
     longest_ns: AtomicU64,
     failed: Mutex<Option<io::Error>>,

@@ -5,11 +5,11 @@ use serde_json::json;
 use crate::explain::run::{json_of, lines, words};
 
 /// A table of 512 blocks.
-pub(crate) const TABLE: &str =
-    "explain itable --table 1000 --inodes-per-group 8192 --inodes-per-block 16";
+pub(crate) const TABLE: &str = "explain itable --table 1000+8192/16";
 
 fn itable(flags: &str) -> Vec<String> {
-    lines(&words(&format!("{TABLE} {flags}")))
+    let table = if flags.starts_with("--table") { "explain itable" } else { TABLE };
+    lines(&words(&format!("{table} {flags}")))
 }
 
 #[test]
@@ -24,24 +24,27 @@ fn the_worked_windows_come_out() {
         ]
     );
     assert_eq!(
-        itable("--inode-readahead-blks 16 --unused 8000 1003 1300"),
+        itable("--table 1000+8192/16-8000 --inode-readahead-blks 16 1003 1300"),
         ["1003: 1000..1011 (12)", "1300: 1300..1300 (1)"]
     );
-    assert_eq!(itable("--inode-readahead-blks 16 --unused 7992 1003"), ["1003: 1000..1012 (13)"]);
+    assert_eq!(
+        itable("--table 1000+8192/16-7992 --inode-readahead-blks 16 1003"),
+        ["1003: 1000..1012 (13)"]
+    );
 }
 
 #[test]
 fn as_linux_reads_it_there_is_one_block_more() {
     assert_eq!(
-        itable("--inode-readahead-blks 16 --compat 1000 1100 1505"),
+        itable("--inode-readahead-blks 16+1 1000 1100 1505"),
         ["1000: 1000..1016 (17)", "1100: 1088..1104 (17)", "1505: 1504..1512 (9)"]
     );
     assert_eq!(
-        itable("--inode-readahead-blks 16 --compat --unused 8000 1003"),
+        itable("--table 1000+8192/16-8000 --inode-readahead-blks 16+1 1003"),
         ["1003: 1000..1012 (13)"]
     );
     assert_eq!(
-        itable("--inode-readahead-blks 16 --compat --unused 7992 1003"),
+        itable("--table 1000+8192/16-7992 --inode-readahead-blks 16+1 1003"),
         ["1003: 1000..1012 (13)"]
     );
 }
@@ -51,7 +54,7 @@ fn a_block_comes_alone_without_readahead_and_behind_the_used_ones() {
     assert_eq!(itable("--inode-readahead-blks 0 1300"), ["1300: 1300..1300 (1)"]);
     assert_eq!(itable("--inode-readahead-blks 16 9999"), ["9999: 9999..9999 (1)"]);
     assert_eq!(
-        itable("--inode-readahead-blks 16 --unused 4294967295 1000"),
+        itable("--table 1000+8192/16-4294967295 --inode-readahead-blks 16 1000"),
         ["1000: 1000..1000 (1)"]
     );
 }
@@ -65,19 +68,5 @@ fn windows_as_json_say_what_the_lines_say() {
             {"block": 1100, "first": 1088, "last": 1103, "blocks": 16},
             {"block": 1505, "first": 1504, "last": 1511, "blocks": 8},
         ])
-    );
-}
-
-#[test]
-fn a_window_is_drawn_under_its_line_when_asked_for() {
-    assert_eq!(
-        itable("--inode-readahead-blks 16 --picture 1100 1505 9999"),
-        [
-            "1100: 1088..1103 (16)",
-            "  |============#===|",
-            "1505: 1504..1511 (8)",
-            "  |=#======|",
-            "9999: 9999..9999 (1)",
-        ]
     );
 }

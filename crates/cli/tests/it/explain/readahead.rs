@@ -23,7 +23,7 @@ fn the_nfsd_trace_of_2009_comes_out_line_for_line() {
 
 #[test]
 fn twelve_pages_ahead_of_twenty_six_behind_bring_fourteen_new_ones() {
-    let args = words("explain readahead --policy thrash-2009 --resident 0..39 --mark 26 26+1");
+    let args = words("explain readahead --policy thrash-2009 --resident 0..39@26 26+1");
     assert_eq!(lines(&args), ["context(req=26+1, ra=39+14-14, async=1) = 14"]);
 }
 
@@ -34,7 +34,7 @@ fn a_random_read_prints_what_it_submits_clipped_at_the_end_of_the_file() {
     for policy in
         ["none", "linux-2.6.28", "linux-2.6.31", "linux-6", "adaptive"].iter().chain(&thrash)
     {
-        let mut args = words("explain readahead --max-pages 64 --file-pages 37 10+37 --policy");
+        let mut args = words("explain readahead --max-pages 64 --file-bytes 148K 10+37 --policy");
         args.push(policy);
         assert_eq!(lines(&args), want, "{policy}");
     }
@@ -92,7 +92,7 @@ fn a_read_of_nothing_or_past_the_end_asks_nothing() {
         args.push(reads);
         assert_eq!(lines(&args), Vec::<String>::new(), "{reads}");
     }
-    assert_eq!(lines(&words("explain readahead --file-pages 0 0+1")), Vec::<String>::new());
+    assert_eq!(lines(&words("explain readahead --file-bytes 0 0+1")), Vec::<String>::new());
     // Nor does it move its stream: page 8 follows page 7, whatever was not read in between.
     let args =
         words("explain readahead --policy linux-2.6.28 --max-pages 1 7+1 @99999999999:0 8+1");
@@ -187,9 +187,9 @@ fn golden_input(scenario: &str) -> (&'static str, Vec<String>) {
         "S7" => ("", pages(&[5000, 70, 9000, 71, 333, 12345, 334, 335])),
         "S8" => ("", vec!["0+256".to_owned()]),
         "S8c" => ("--io-pages 320", vec!["1000+256".to_owned()]),
-        "S10" => ("--file-pages 64", [row(64, 1), row(64, 1)].concat()),
-        "S11" => ("--file-pages 10", row(10, 1)),
-        "S11b" => ("--file-pages 3", row(3, 1)),
+        "S10" => ("--file-bytes 256K", [row(64, 1), row(64, 1)].concat()),
+        "S11" => ("--file-bytes 40K", row(10, 1)),
+        "S11b" => ("--file-bytes 12K", row(3, 1)),
         "S13" => ("", (0..60).map(|index| format!("@{}:1000", index * 1000)).collect()),
         "T0" => {
             let rest = row(60, 32).into_iter().skip(2);
@@ -221,12 +221,12 @@ fn decisions_as_json_say_what_the_lines_say() {
          "ra_start": 500, "ra_size": 1, "ra_async": 0, "async": false, "submitted": 1},
     ]);
     assert_eq!(got, want);
-    assert_eq!(json_of(&words("explain readahead --json --file-pages 1 5+1")), json!([]));
+    assert_eq!(json_of(&words("explain readahead --json --file-bytes 4K 5+1")), json!([]));
 }
 
 #[test]
 fn a_picture_stands_under_the_lines_and_only_when_asked_for() {
-    let flags = "explain readahead --policy thrash-2009 --resident 0..39 --mark 26 26+1";
+    let flags = "explain readahead --policy thrash-2009 --resident 0..39@26 26+1";
     let mut args = words(flags);
     args.push("--picture");
     assert_eq!(
@@ -315,7 +315,8 @@ fn a_file_that_is_read_from_its_end_has_windows_by_the_rule_backwards() {
 
 #[test]
 fn a_small_rest_of_the_file_is_taken_along_by_the_rule_snap_eof() {
-    let of = |flags: &str| lines(&words(&format!("explain readahead --file-pages 5 {flags} 0+1")));
+    let of =
+        |flags: &str| lines(&words(&format!("explain readahead --file-bytes 20K {flags} 0+1")));
     assert_eq!(of("--rule snap-eof"), ["initial0(req=0+1, ra=0+5-0, async=0) = 5"]);
     assert_eq!(of(""), ["initial0(req=0+1, ra=0+4-3, async=0) = 4"]);
     assert_eq!(of("--rule snap-eof --max-pages 4"), ["initial0(req=0+1, ra=0+2-1, async=0) = 2"]);
@@ -349,7 +350,7 @@ fn advice_holds_for_its_stream_from_where_it_stands() {
 #[test]
 fn a_hint_brings_pages_and_prints_nothing() {
     assert_eq!(lines(&words("explain readahead hint:100+8 100+4 104+4")), Vec::<String>::new());
-    let args = words("explain readahead --picture --file-pages 105 hint:100+3 hint:104+9 99+6");
+    let args = words("explain readahead --picture --file-bytes 420K hint:100+3 hint:104+9 99+6");
     assert_eq!(
         lines(&args),
         [

@@ -34,10 +34,9 @@ fn the_golden_orders_come_out() {
         }
         let mut flags: String =
             flags.split(' ').map(|setting| format!("--set {setting} ")).collect();
-        flags += if scheduler.ends_with("warm") { "--warm" } else { "" };
+        flags += if scheduler.ends_with("warm") { "--set warm=on" } else { "" };
         let requests = with_classes(example, requests);
-        let got =
-            schedule(&format!("{flags} --start-ms {start_ms} --step-ms {step_ms} {requests}"));
+        let got = schedule(&format!("{flags} --dispatch-ms {start_ms}+{step_ms} {requests}"));
         assert_eq!(got, order, "{example} under {scheduler}");
         count += 1;
     }
@@ -75,13 +74,13 @@ fn cfq_gives_each_submitter_a_slice() {
         "R300       60 ms  next",
     ];
     assert_eq!(lines(&words(line)), want);
-    let line = line.replace(" --why", " --json --step-ms 5 --set slice_idle=9");
+    let line = line.replace(" --why", " --json --dispatch-ms 0+5 --set slice_idle=9");
     assert_eq!(json_of(&words(&line))[2]["dispatch_ms"], 15, "the first step after 5 + 9 ms");
 }
 
 #[test]
 fn a_step_without_requests_passes_unused() {
-    let got = lines(&words("explain schedule --why --start-ms 3 --step-ms 10 R1@0 R500@4 R900@41"));
+    let got = lines(&words("explain schedule --why --dispatch-ms 3+10 R1@0 R500@4 R900@41"));
     assert_eq!(
         got,
         [
@@ -95,15 +94,15 @@ fn a_step_without_requests_passes_unused() {
 /// The step is a place in time, also when it is far away.
 #[test]
 fn a_late_request_goes_at_the_next_step() {
-    let line = "explain schedule --json --step-ms 7 R1@0 R2@1000000000";
+    let line = "explain schedule --json --dispatch-ms 0+7 R1@0 R2@1000000000";
     assert_eq!(json_of(&words(line))[1]["dispatch_ms"], 1_000_000_001_u64);
 }
 
 #[test]
 fn neighbours_merge_when_asked_to() {
     let requests = "W116@0 W500@10 W100@20 W108@30";
-    assert_eq!(schedule(&format!("--start-ms 30 {requests}")), "W116 W500 W100 W108");
-    let line = format!("explain schedule --merge --json --start-ms 30 {requests} R8+16@0");
+    assert_eq!(schedule(&format!("--dispatch-ms 30 {requests}")), "W116 W500 W100 W108");
+    let line = format!("explain schedule --merge --json --dispatch-ms 30 {requests} R8+16@0");
     assert_eq!(
         json_of(&words(&line)),
         json!([

@@ -28,7 +28,7 @@ const OF_COMMANDS: &[(&str, &str)] = &[
         "[subcommands: readahead, geometry, itable, schedule, help]; see 'foreread-lab explain --help'",
     ),
     ("explain --no-such-flag", "--no-such-flag"),
-    ("explain itable --table 1000 1100", "--inodes-per-group"),
+    ("explain itable --table 1000+8192/16 1100", "--inode-readahead-blks"),
 ];
 
 const OF_GEOMETRY: &[(&str, &str)] = &[
@@ -40,7 +40,6 @@ const OF_GEOMETRY: &[(&str, &str)] = &[
     ("explain geometry 16777216T", "2^64 - 1"),
     ("explain geometry 64M --logical-block 1000", "power of two from 512 to 128K"),
     ("explain geometry 64M --logical-block 0", "power of two from 512 to 128K"),
-    ("explain geometry 64M --page-size 512", "power of two from 4K to 128K"),
 ];
 
 const OF_READAHEAD: &[(&str, &str)] = &[
@@ -53,13 +52,10 @@ const OF_READAHEAD: &[(&str, &str)] = &[
     ("explain readahead --policy linux-2.4 0+1", "linux-2.6.28, linux-2.6.31"),
     ("explain readahead --policy", "--policy"),
     ("explain readahead --max-pages 9999999999 0+1", "0..=1048576"),
-    ("explain readahead --file-pages 10 --file-bytes 10K 0+1", "cannot be used with"),
-    ("explain readahead --file-pages 2251799813685249 0+1", "--file-pages"),
     ("explain readahead --file-bytes 9223372036854775808 0+1", "2^63 - 1"),
     ("explain readahead --resident 9..3 0+1", "FIRST..END"),
-    ("explain readahead --resident 0..39 --file-pages 10 0+1", "10 pages"),
-    ("explain readahead --mark 26 26+1", "--resident"),
-    ("explain readahead --resident 0..26 --mark 26 26+1", "--resident"),
+    ("explain readahead --resident 0..39 --file-bytes 40K 0+1", "10 pages"),
+    ("explain readahead --resident 0..26@26 26+1", "0..39@26 has a marker"),
     ("explain readahead --json --picture 0+1", "cannot be used with"),
     ("explain readahead --rule often 0+1", "lseek, snap-eof, backwards"),
     ("explain readahead --rule lseek, 0+1", "lseek, snap-eof, backwards"),
@@ -91,8 +87,10 @@ const OF_SCHEDULE: &[(&str, &str)] = &[
     ("explain schedule --set fifo_batch R1@0", "NAME=VALUE"),
     ("explain schedule --set fifo_batch=-1 R1@0", "fifo_batch=-1: must be a number from 0"),
     ("explain schedule --scheduler noop --set rule=mq R1@0", "this scheduler has none"),
-    ("explain schedule --scheduler noop --warm R1@0", "this scheduler has none"),
-    ("explain schedule --step-ms -1 R1@0", "'-1'"),
+    ("explain schedule --scheduler noop --set warm=on R1@0", "this scheduler has none"),
+    ("explain schedule --dispatch-ms -1 R1@0", "'-1'"),
+    ("explain schedule --dispatch-ms 5+ R1@0", "START+STEP in milliseconds"),
+    ("explain schedule --dispatch-ms 1+10000001 R1@0", "START+STEP in milliseconds"),
     ("explain schedule --why --json R1@0", "cannot be used with"),
 ];
 
@@ -106,7 +104,10 @@ const OF_A_TABLE: &[(&str, &str)] = &[
     ("--inode-readahead-blks 0 0", "before the table"),
     ("--inode-readahead-blks 16 1100 999", "before the table"),
     ("--inode-readahead-blks 16 18446744073709551615", "no block"),
-    ("--inode-readahead-blks 16 --unused -1 1100", "'-1'"),
+    ("--inode-readahead-blks 15+1 1100", "power of two"),
+    ("--inode-readahead-blks 16+2 1100", "power of two"),
+    ("--inode-readahead-blks 16 --offset 1M 1100", "cannot be used with"),
+    ("--inode-readahead-blks 16 --cost 1000 1100", "two numbers"),
     ("--inode-readahead-blks 16 1100.5", "1100.5"),
 ];
 
@@ -119,20 +120,16 @@ fn wrong_use_is_one_line_that_says_what_is_right() {
     for (flags, hint) in OF_A_TABLE {
         is_refused(&words(&format!("{TABLE} {flags}")), hint);
     }
-    is_refused(
-        &words(
-            "explain itable --table 1 --inodes-per-group 8 --inodes-per-block 0 \
-             --inode-readahead-blks 1 1",
-        ),
-        "--inodes-per-block",
-    );
-    is_refused(
-        &words(
-            "explain itable --table 18446744073709551615 --inodes-per-group 8 --inodes-per-block 1 \
-             --inode-readahead-blks 1 1",
-        ),
-        "end of all block numbers",
-    );
+    for (table, hint) in [
+        ("1000", "FIRST+INODES/PER_BLOCK"),
+        ("1+8/0", "FIRST+INODES/PER_BLOCK"),
+        ("1+8/1-", "FIRST+INODES/PER_BLOCK"),
+        ("1+8/1--1", "FIRST+INODES/PER_BLOCK"),
+        ("18446744073709551615+8/1", "end of all block numbers"),
+    ] {
+        let line = format!("explain itable --table {table} --inode-readahead-blks 1 1");
+        is_refused(&words(&line), hint);
+    }
 }
 
 #[cfg(unix)]
@@ -152,16 +149,11 @@ fn an_argument_that_is_not_utf_8_is_refused_like_any_other() {
 #[test]
 fn every_flag_is_in_the_help_of_its_verb() {
     let verbs = [
-        ("geometry", "--logical-block --page-size --json SIZE 1870001s KiB"),
-        (
-            "itable",
-            "--table --inodes-per-group --inodes-per-block --unused --inode-readahead-blks \
-             --compat --picture --json BLOCK",
-        ),
+        ("geometry", "--logical-block --json SIZE 1870001s KiB"),
+        ("itable", "--table --inode-readahead-blks --cost --offset --json BLOCK"),
         (
             "readahead",
-            "--policy --max-pages --io-pages --file-pages --file-bytes --resident --mark \
-             --rule --picture --json READ none linux-2.6.28 linux-2.6.31 linux-6 thrash-2009 \
+            "--policy --max-pages --io-pages --file-bytes --resident --rule --picture --json READ none linux-2.6.28 linux-2.6.31 linux-6 thrash-2009 \
              thrash-2010 fixed distance adaptive lseek snap-eof backwards PAGE+COUNT @POS:LEN \
              NAME: seek: hint: advise:random",
         ),

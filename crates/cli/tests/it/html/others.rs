@@ -44,9 +44,8 @@ fn a_simulated_run_has_a_page() {
 #[test]
 fn rivals_have_a_page() {
     let (_keep, folder) = folder();
-    let rivals =
-        ["sim", "rivals", "--scenario", "strided", "heads", "--policy", "none", "adaptive"];
-    let parts = ["Throughput", "Waits", "adaptive loses", "x MIN", "400 clients that each take"];
+    let rivals = ["sim", "rivals", "strided", "heads", "--policy", "none", "adaptive"];
+    let parts = ["Throughput", "Waits", "adaptive loses", "x MIN", "400 clients that each read"];
     page_of(&rivals, &folder.join("rivals.html"), &parts, "rivals_have_a_page");
 }
 
@@ -55,7 +54,12 @@ fn a_measured_device_has_a_page_with_its_confidence_and_its_mark() {
     let (_keep, folder) = folder();
     let test = "a_measured_device_has_a_page_with_its_confidence_and_its_mark";
     let parts = ["Throughput over window", "==&gt; ", "fill=\"#1B5FAA\" points", "recommended"];
-    page_of(&["tune", "--device", "sd-card", "--quick"], &folder.join("tune.html"), &parts, test);
+    page_of(
+        &["tune", "--device", "sd-card", "--seconds", "15"],
+        &folder.join("tune.html"),
+        &parts,
+        test,
+    );
 }
 
 #[test]
@@ -77,7 +81,7 @@ fn published_tables_have_a_page() {
     let (_keep, folder) = folder();
     let page = folder.join("seeds.html");
     let parts = ["published tables are reproduced", "How far ours is"];
-    page_of(&["seeds", "--only", "004"], &page, &parts, "published_tables_have_a_page");
+    page_of(&["seeds", "004"], &page, &parts, "published_tables_have_a_page");
 }
 
 #[test]
@@ -93,6 +97,6 @@ fn examined_systems_have_a_page_alone_and_together() {
     page_of(&merge, &folder.join("fleet.html"), &["of 2 machines", "Class A"], test);
     // Any page of foreread is an earlier page.
     let page = folder.join("fleet.html");
-    stdout(&["seeds", "--only", "004", "--html", page.to_str().unwrap()]);
+    stdout(&["seeds", "004", "--html", page.to_str().unwrap()]);
     assert!(check(&page).contains("foreread-lab seeds"));
 }

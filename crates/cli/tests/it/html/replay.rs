@@ -33,7 +33,7 @@ fn a_replay_has_a_page_with_charts_and_their_figures() {
     let sentence = text.lines().rfind(|line| line.starts_with("With 4M")).unwrap();
     assert!(html.contains(&format!("<h1>{sentence}</h1>")), "{sentence}");
     for part in [
-        "What readers wait",
+        "Total wait of the readers",
         "Waiting over memory",
         "Reads that wait, over memory",
         "How long reads wait, with 4M",

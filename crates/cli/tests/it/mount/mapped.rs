@@ -101,10 +101,9 @@ fn mapped_as_the_kernel_maps(test: &str, options: &[&str], flags: &[&str]) {
     let image = make(folder.path(), 64, options);
     let mounted = Mounted::new(&image, "rw");
     fill(&mounted.0, ABLE);
-    drop(mounted);
 
+    let kernel = mounted.into_read_only();
     let mount = Mount::new(&image, flags);
-    let kernel = Mounted::new(&image, "ro,noload");
     let maps = maps_are_same(&kernel.0, &mount.dir);
     assert!(maps >= 10 * 20, "too few files to say anything: {maps}");
     assert_eq!(mount.end(), "");

@@ -63,10 +63,9 @@ fn others_may_what_modes_owners_and_acls_let_them() {
     let image = make(folder.path(), 64, &[]);
     let mounted = Mounted::new(&image, "rw");
     fill(&mounted.0, ABLE);
-    drop(mounted);
 
+    let kernel = mounted.into_read_only();
     let mount = Mount::new(&image, &["--allow-other"]);
-    let kernel = Mounted::new(&image, "ro,noload");
     // Root; a user that an ACL names; the owner of a file; a user that owns nothing.
     for user in [0, 1000, 70_000, 65_534] {
         let (theirs, ours) = (looked(&kernel.0, user), looked(&mount.dir, user));

@@ -151,8 +151,6 @@ fn an_unprivileged_user_records_and_a_process_that_hides_itself_is_counted() {
                  print(len(os.read(os.open(\"data\", 0), 99)))'";
     let mut recorder = Command::new(UNPRIVILEGED[0]);
     recorder.args(&UNPRIVILEGED[1..]).args(["./foreread", "record"]).args([
-        "--to",
-        "csv",
         "-o",
         "trace.csv",
         "--",
@@ -192,10 +190,10 @@ fn names_that_fio_cannot_hold_are_hashed_and_said() {
     let folder = TempDir::new().unwrap();
     file(folder.path(), "a b", 5000);
     let mut recorder = Command::new(env!("CARGO_BIN_EXE_foreread"));
-    recorder.args(["record", "--to", "fio-3", "-o", "iolog", "--", "cat", "a b"]);
+    recorder.args(["record", "-o", "reads.iolog", "--", "cat", "a b"]);
     let Some((output, said)) = run(test, recorder.current_dir(folder.path())) else { return };
     assert!(output.status.success(), "{said}");
     assert!(said.contains("hashes stand for 1 names of files, which fio-3 cannot hold"), "{said}");
-    let log = fs::read_to_string(folder.path().join("iolog")).unwrap();
+    let log = fs::read_to_string(folder.path().join("reads.iolog")).unwrap();
     assert!(log.contains(" read 0 5000\n") && !log.contains("a b"), "{log}");
 }

@@ -117,7 +117,7 @@ fn what_a_command_leaves_behind_is_named_and_recorded_to_its_end() {
     // command.
     let script = "mkfifo wait; (setsid sh -c 'cat wait; cat data' >/dev/null 2>&1 </dev/null &)";
     let mut recorder = Command::new(env!("CARGO_BIN_EXE_foreread"));
-    recorder.args(["record", "--to", "csv", "-o", "trace.csv", "--", "sh", "-c", script]);
+    recorder.args(["record", "-o", "trace.csv", "--", "sh", "-c", script]);
     recorder.current_dir(path).stderr(Stdio::piped()).stdin(Stdio::null());
     let mut recorder = recorder.spawn().unwrap();
     let mut stderr = BufReader::new(recorder.stderr.take().unwrap());
@@ -147,14 +147,14 @@ fn a_full_disk_keeps_the_reads_before_in_each_format() {
     }
     // The mount is in a name space of its own, and goes with it.
     let script = "mount -t tmpfs -o size=8k none small; \
-                  \"$0\" record --to $1 -o small/trace -- dd if=data of=copy bs=64 status=none; \
-                  echo $?; \"$0\" trace small/trace --json";
-    for format in ["foreread", "csv", "fio-3"] {
+                  \"$0\" record -o small/trace$1 -- dd if=data of=copy bs=64 status=none; \
+                  echo $?; \"$0\" trace small/trace$1 --json";
+    for (format, ending) in [("foreread", ""), ("csv", ".csv"), ("fio-3", ".iolog")] {
         let folder = TempDir::new().unwrap();
         file(folder.path(), "data", 2000 * 64);
         fs::create_dir(folder.path().join("small")).unwrap();
         let mut shell = Command::new("unshare");
-        shell.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_foreread"), format]);
+        shell.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_foreread"), ending]);
         let Some((output, said)) = run(test, shell.current_dir(folder.path())) else { return };
         assert!(output.status.success(), "{said}");
         assert!(said.contains("No space left on device"), "{said}");

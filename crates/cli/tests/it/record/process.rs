@@ -138,7 +138,7 @@ impl Running {
     /// A recorder that has attached to it; None where the system does not let it.
     fn recorder(&self, test: &str, folder: &Path) -> Option<Child> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
-        command.args(["record", "--to", "csv", "-o", "trace.csv", "--pid"]);
+        command.args(["record", "-o", "trace.csv", "--pid"]);
         attached(test, command.arg(self.child.id().to_string()).current_dir(folder))
     }
 }
@@ -255,7 +255,7 @@ fn a_recorder_with_a_child_of_its_own_ends_with_its_process() {
     let folder = TempDir::new().unwrap();
     let mut running = Running::new(folder.path());
     let script = "exec 3<&0; cat <&3 >/dev/null 2>&1 & \
-                  exec \"$0\" record --to csv -o trace.csv --pid $1 3<&-";
+                  exec \"$0\" record -o trace.csv --pid $1 3<&-";
     let mut shell = Command::new("sh");
     shell.args(["-c", script, env!("CARGO_BIN_EXE_foreread"), &running.child.id().to_string()]);
     shell.current_dir(folder.path()).stdin(Stdio::piped());

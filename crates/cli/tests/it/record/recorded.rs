@@ -59,7 +59,7 @@ pub(crate) fn recorded(
 ) -> Option<(Output, Vec<CsvRead>)> {
     let trace = folder.join("trace.csv");
     let mut recorder = Command::new(env!("CARGO_BIN_EXE_foreread"));
-    recorder.args(["record", "--to", "csv", "-o", "trace.csv", "--"]).args(command);
+    recorder.args(["record", "-o", "trace.csv", "--"]).args(command);
     let (output, said) = run(test, recorder.current_dir(folder))?;
     let text = fs::read_to_string(trace).unwrap_or_else(|error| panic!("{error}: {said}"));
     let mut reads = Vec::new();

@@ -149,7 +149,7 @@ fn a_recorder_that_is_recorded_works_and_the_outer_one_says_what_it_misses() {
     let folder = TempDir::new().unwrap();
     file(folder.path(), "data", 4096);
     let inner = env!("CARGO_BIN_EXE_foreread");
-    let command = [inner, "record", "--to", "csv", "-o", "inner.csv", "--", "cat", "data"];
+    let command = [inner, "record", "-o", "inner.csv", "--", "cat", "data"];
     let Some((output, reads)) = recorded(test, folder.path(), &command) else { return };
     assert!(output.status.success() && output.stdout.len() == 4096, "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();

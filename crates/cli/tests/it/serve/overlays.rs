@@ -9,7 +9,7 @@ use foreread_serve::client::Session;
 use rustix::io::Errno;
 
 use crate::bucket_server::{BUCKET, BucketServer};
-use crate::common::{Command, Need, looks_until, needs, output};
+use crate::common::{Command, Need, looks_until, needs, output, unmount};
 use crate::mounted::FileSystem;
 use crate::serve::server::{Place, Server, bytes, foreread, printed};
 
@@ -216,7 +216,7 @@ impl NbdFuse {
     }
 
     fn end(mut self) {
-        output(Command::new("umount").arg(&self.at)).unwrap();
+        unmount(&self.at).unwrap();
         assert!(self.child.wait().unwrap().success());
     }
 }

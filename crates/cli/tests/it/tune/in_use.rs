@@ -38,7 +38,7 @@ struct Mounted<'p>(&'p Path);
 
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0).status();
+        let _ = crate::common::unmount(self.0);
     }
 }
 
@@ -134,7 +134,7 @@ fn burst_credit_is_not_taken_for_speed() {
     let found = (0..4).find_map(|_| {
         let device = OnCredit::new(400);
         let node = device.disk.as_ref().unwrap().node();
-        let found = report(&[node.to_str().unwrap(), "--quick", "--json"]);
+        let found = report(&[node.to_str().unwrap(), "--seconds", "15", "--json"]);
         found["notes"].to_string().contains("burst credit").then_some(found)
     });
     let found = found.expect("a burst was seen in one of the attempts");

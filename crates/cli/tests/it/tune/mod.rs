@@ -80,15 +80,15 @@ fn wrong_use_is_answered_with_one_line_that_says_what_to_do() {
         (&["--device", "abacus"], "possible values"),
         (&["--device", "sd-card", "--apply"], "cannot be used with"),
         (&["--device", "sd-card", "/dev/null"], "cannot be used with"),
-        (&["--quick", "--seconds", "12", "--device", "sd-card"], "cannot be used with"),
+        (&["--seconds", "9", "--device", "sd-card"], "10..=3600"),
         (&["--list", "--apply"], "cannot be used with"),
         (&["--scratch", "/nonexistent", empty], "/nonexistent: No such file"),
         (&["--seconds", "1", "--device", "sd-card"], "10..=3600"),
         (&["forget", "nothing-of-this-name"], "nothing is remembered"),
         (&["no-device-of-this-name"], "no such file; give a block device"),
-        (&["--quick", "--remember", "/dev/null"], "--remember: --quick, or less than 21 s, is"),
+        (&["--seconds", "15", "--remember", "/dev/null"], "--remember: less than 21 s is a first"),
         (&["--seconds", "20", "--remember", "/dev/null"], "--force remembers it all the same"),
-        (&["--quick", "--remember", "--force", "/dev/null"], "is a character device"),
+        (&["--seconds", "15", "--remember", "--force", "/dev/null"], "is a character device"),
     ] {
         let line = refused(args);
         assert!(line.contains(what), "{args:?}: {line}");

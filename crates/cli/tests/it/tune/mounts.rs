@@ -233,6 +233,6 @@ struct Unmounted(PathBuf);
 
 impl Drop for Unmounted {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
+        let _ = crate::common::unmount(&self.0);
     }
 }

@@ -3,7 +3,8 @@
 //! Memory may reduce it further.
 
 use super::far::{FarDemand, FarDevices, LEAST};
-use super::share::{IDLE_LIFETIMES, MARGIN, ShareQuestion, StreamShare, small};
+use super::share::{IDLE_LIFETIMES, MARGIN, StreamShare, small};
+use crate::prefetch::question::Question;
 use crate::units::{Nanos, Pages};
 
 impl StreamShare {
@@ -15,21 +16,22 @@ impl StreamShare {
     ///   one that does not        |read|read|             rate x latency; after a long run more, to
     ///                                                    send fewer requests
     /// ```
-    pub(super) fn learn_far(&mut self, question: &ShareQuestion, has_waited: bool, run: u64) {
-        let Some(device) = question.far else {
+    pub(super) fn learn_far(&mut self, question: &Question<'_>, run: u64) {
+        let bounds = &question.bounds;
+        if !bounds.is_far {
             self.far = FarDemand::default();
             return;
-        };
-        self.far_latency_ns = question.latency_ns;
+        }
+        self.far_latency_ns = bounds.latency_ns;
         let read = self.read.max(1);
         let whole = |pages: Pages| u64::from(small(pages)).next_multiple_of(u64::from(read));
-        let latency_ns = question.latency_ns.saturating_mul(MARGIN);
+        let latency_ns = bounds.latency_ns.saturating_mul(MARGIN);
         let meanwhile = whole(self.speed.pages_in(latency_ns));
-        let grown = if has_waited { 2 * u64::from(self.far.wanted()) } else { 0 };
+        let grown = if question.ask.has_waited { 2 * u64::from(self.far.wanted()) } else { 0 };
         let long = whole(Pages(run / LONG_DENOM));
         let least = whole(Pages(u64::from(LEAST)));
-        let wanted = meanwhile.max(grown).max(long).max(least).min(question.ceiling.0);
-        self.far = FarDemand::new(device, small(Pages(wanted)));
+        let wanted = meanwhile.max(grown).max(long).max(least).min(bounds.ceiling.0);
+        self.far = FarDemand::new(question.device, small(Pages(wanted)));
     }
 
     /// Returns true if the reader seems to have left: it was idle for several times the period that
@@ -52,13 +54,16 @@ impl StreamShare {
 impl FarDevices {
     /// Returns the largest first window of a stream on a remote device: one request; or two reads,
     /// if they are larger and the other streams leave enough.
-    pub(super) fn first_window(&self, question: &ShareQuestion) -> Option<Pages> {
-        let device = question.far?;
-        let reads = Pages(question.count.0.saturating_mul(FIRST_READS)).min(question.ceiling);
+    pub(super) fn first_window(&self, question: &Question<'_>) -> Option<Pages> {
+        let Question { device, ask, ref bounds, .. } = *question;
+        if !bounds.is_far {
+            return None;
+        }
+        let reads = Pages(ask.count.0.saturating_mul(FIRST_READS)).min(bounds.ceiling);
         let newcomer = FarDemand::new(device, small(reads));
         let all = self.wanted(device) + reads.0;
-        let part = newcomer.part_of(all, small(question.count), question.ceiling.0);
-        Some(Pages(part).max(question.max_window_unstalled))
+        let part = newcomer.part_of(all, small(ask.count), bounds.ceiling.0);
+        Some(Pages(part).max(bounds.max_unstalled))
     }
 }
 

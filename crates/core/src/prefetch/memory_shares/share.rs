@@ -3,7 +3,8 @@
 use super::far::FarDemand;
 use super::groups::ShareDemand;
 use super::speed::ReadRate;
-use crate::sched::Submitter;
+use crate::prefetch::decision::Ask;
+use crate::prefetch::question::Question;
 use crate::units::{Nanos, PageIndex, Pages};
 
 /// Identifies the share of a stream while the stream is remembered.
@@ -66,39 +67,11 @@ pub(super) enum StreamEnd {
     Reached,
 }
 
-/// A stream's request for read-ahead, as seen by the memory shares.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ShareQuestion {
-    pub(crate) now: Nanos,
-    /// Position of the reader, in the stream's own page numbers.
-    pub(crate) page: PageIndex,
-    /// Pages left of its current read.
-    pub(crate) count: Pages,
-    /// Submitter that the stream reads for.
-    pub(crate) submitter: Submitter,
-    /// The reader has stalled since its last question.
-    pub(crate) has_waited: bool,
-    /// Time stalled since the last question.
-    pub(crate) blocked_ns: u64,
-    /// Total time that the handle has been blocked, on all of its streams.
-    pub(crate) handle_blocked_ns: u64,
-    /// Largest useful window.
-    pub(crate) ceiling: Pages,
-    /// Largest useful window of the streams whose reads are no larger than that window.
-    pub(crate) common_ceiling: Pages,
-    /// Largest window for a reader that never stalls: it need not exceed one request.
-    pub(crate) max_window_unstalled: Pages,
-    /// Request latency, from queueing to completion.
-    pub(crate) latency_ns: u64,
-    /// Device number, if that device serves the requests of a window at once.
-    pub(crate) far: Option<u32>,
-}
-
 impl StreamShare {
     /// Updates rate, stall backoff and demand from a question.
-    pub(super) fn learn(&mut self, question: ShareQuestion) {
-        let ShareQuestion { now, page, count, has_waited, .. } = question;
-        let blocked_ns = self.blocked_ns(&question);
+    pub(super) fn learn(&mut self, question: &Question<'_>, page: PageIndex) {
+        let Question { now, ask: Ask { count, has_waited, .. }, ref bounds, .. } = *question;
+        let blocked_ns = self.blocked_ns(question);
         let pages = Pages(page.0.abs_diff(self.page.0));
         let ns = now.0.saturating_sub(self.at.0);
         let ns = ns.saturating_sub(blocked_ns).max(ns / MOST_SPEED_UP);
@@ -112,11 +85,11 @@ impl StreamShare {
             self.stall_backoff.saturating_sub(1)
         };
         let is_unstalled = self.stall_backoff == 0;
-        let most = if is_unstalled { question.max_window_unstalled } else { question.ceiling };
-        self.ceiling = small(most.min(question.ceiling));
-        self.learn_far(&question, has_waited, page.0.abs_diff(self.begun.0));
-        self.at_most = small(question.common_ceiling);
-        let meanwhile = self.speed.pages_in(question.latency_ns.saturating_mul(MARGIN));
+        let most = if is_unstalled { bounds.max_unstalled } else { bounds.ceiling };
+        self.ceiling = small(most.min(bounds.ceiling));
+        self.learn_far(question, page.0.abs_diff(self.begun.0));
+        self.at_most = small(bounds.common_ceiling);
+        let meanwhile = self.speed.pages_in(bounds.latency_ns.saturating_mul(MARGIN));
         debug_assert!(self.stall_backoff <= MOST_STALL_BACKOFF, "a distance doubles so often");
         let eighths = u64::from(self.stall_backoff % DOUBLING);
         let distance = meanwhile.0.saturating_add(u64::from(self.read));
@@ -126,12 +99,13 @@ impl StreamShare {
 
     /// Returns how long the reader was blocked since its last question. A handle that reads several
     /// streams in turn blocks on each of them.
-    fn blocked_ns(&mut self, question: &ShareQuestion) -> u64 {
-        let before = core::mem::replace(&mut self.handle_blocked_ns, question.handle_blocked_ns);
-        if question.far.is_none() {
-            return question.blocked_ns;
+    fn blocked_ns(&mut self, question: &Question<'_>) -> u64 {
+        let reader = &*question.reader;
+        let before = core::mem::replace(&mut self.handle_blocked_ns, reader.handle_blocked_ns);
+        if !question.bounds.is_far {
+            return reader.blocked_ns;
         }
-        question.handle_blocked_ns.saturating_sub(before)
+        reader.handle_blocked_ns.saturating_sub(before)
     }
 
     /// Returns its memory demand: two windows; at the end of its file, the pages still ahead of the

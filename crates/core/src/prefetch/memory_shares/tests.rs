@@ -4,72 +4,13 @@
 //! Out:   windows by the square root of the rates; sums that end where they began.
 //! Never: a cache or a device. What comes of it there is the simulator's to show.
 
+mod world;
+
 use alloc::vec::Vec;
 
+use self::world::{AskingReader, SECOND, SharesWorld, asking, far};
 use super::*;
-use crate::units::PageIndex;
-
-const SECOND: u64 = 1_000_000_000;
-
-/// Readers at their rates, in pages a second.
-struct SharesWorld {
-    shares: MemoryShares,
-    ids: Vec<ShareId>,
-    rates: Vec<u64>,
-    memory: Pages,
-    ceiling: Pages,
-}
-
-impl SharesWorld {
-    fn new(rates: &[u64], memory: u64, ceiling: u64) -> Self {
-        let (memory, ceiling) = (Pages(memory), Pages(ceiling));
-        let mut world = Self {
-            shares: MemoryShares::new(),
-            ids: Vec::new(),
-            rates: rates.to_vec(),
-            memory,
-            ceiling,
-        };
-        for stream in 0..rates.len() {
-            let id = world.shares.begin(world.question(stream, 0));
-            world.ids.push(id);
-        }
-        world
-    }
-
-    fn question(&self, stream: usize, second: u64) -> ShareQuestion {
-        ShareQuestion {
-            now: Nanos(second * SECOND),
-            page: PageIndex(second * self.rates[stream]),
-            count: Pages(1),
-            submitter: Submitter(u32::try_from(stream).unwrap()),
-            has_waited: false,
-            blocked_ns: 0,
-            handle_blocked_ns: 0,
-            ceiling: self.ceiling,
-            common_ceiling: self.ceiling,
-            max_window_unstalled: self.ceiling,
-            latency_ns: 1_000_000,
-            far: None,
-        }
-    }
-
-    fn ask(&mut self, stream: usize, second: u64) -> ShareAllotment {
-        let question = self.question(stream, second);
-        let grant = self.shares.ask(self.ids[stream], question, self.memory);
-        self.shares.set_ahead(question.now, self.ids[stream], grant.window, None);
-        grant
-    }
-
-    /// What each gets in the end, when all have asked each second until then.
-    fn settle(&mut self, seconds: u64) -> Vec<ShareAllotment> {
-        let mut grants = Vec::new();
-        for second in 1..=seconds {
-            grants = (0..self.ids.len()).map(|stream| self.ask(stream, second)).collect();
-        }
-        grants
-    }
-}
+use crate::prefetch::question::ReaderState;
 
 #[test]
 fn with_room_for_two_windows_each_all_have_their_ceiling_and_ask_as_early_as_can_be() {
@@ -203,7 +144,7 @@ fn streams_whose_last_page_was_read_need_no_memory_however_many_they_are() {
     assert_eq!(alone.window, Pages(400));
     let now = Nanos(10 * SECOND);
     let mut begin = |file: u32| {
-        let id = world.shares.begin(ShareQuestion { now, ..question() });
+        let id = AskingReader { now, ..asking() }.begin(&mut world.shares);
         world.shares.set_ahead(now, id, Pages(5), Some((FileSlot(file), PageIndex(4))));
         id
     };
@@ -224,7 +165,7 @@ fn streams_whose_last_page_was_read_need_no_memory_however_many_they_are() {
     assert_eq!(looks.get(), 999 + 501, "each once, and then the unread one alone");
     assert_eq!(world.ask(0, 12), alone);
     // One begins again, and its file may name another one by then; a look at its end is over.
-    world.shares.ask(small[7], ShareQuestion { now, ..question() }, world.memory);
+    AskingReader { now, ..asking() }.ask(&mut world.shares, small[7], world.memory);
     small.into_iter().for_each(|id| world.shares.end(id));
     world.shares.look_at_ends(now, |file, _| panic!("{file:?} was read again, or is closed"));
     world.shares.assert_consistent();
@@ -234,12 +175,15 @@ fn streams_whose_last_page_was_read_need_no_memory_however_many_they_are() {
 fn a_submitter_with_a_weight_whose_files_were_read_to_their_end_begins_as_before() {
     let mut shares = MemoryShares::new();
     assert!(shares.set_weight(Submitter(1), 1));
-    let question = ShareQuestion { submitter: Submitter(1), ..question() };
-    let before = shares.ask_new(question, Pages(1000));
-    let id = shares.begin(question);
-    shares.set_ahead(question.now, id, Pages(5), Some((FileSlot(1), PageIndex(4))));
-    shares.look_at_ends(question.now, |_, _| false);
-    assert_eq!(shares.ask_new(question, Pages(1000)), before);
+    let weighted = || {
+        let reader = ReaderState { submitter: Submitter(1), ..ReaderState::default() };
+        AskingReader { reader, ..asking() }
+    };
+    let (now, before) = (weighted().now, weighted().ask_new(&mut shares, 1000));
+    let id = weighted().begin(&mut shares);
+    shares.set_ahead(now, id, Pages(5), Some((FileSlot(1), PageIndex(4))));
+    shares.look_at_ends(now, |_, _| false);
+    assert_eq!(weighted().ask_new(&mut shares, 1000), before);
     assert!(before.window > Pages(1), "{before:?}");
 }
 
@@ -271,8 +215,8 @@ fn a_wait_doubles_the_lead_and_all_leads_have_a_quarter_at_most() {
     let quiet = world.settle(10)[0].distance.unwrap();
     for second in 11..40 {
         for stream in 0..10 {
-            let question = ShareQuestion { has_waited: true, ..world.question(stream, second) };
-            let grant = world.shares.ask(world.ids[stream], question, world.memory);
+            let asking = AskingReader { has_waited: true, ..world.asking(stream, second) };
+            let grant = asking.ask(&mut world.shares, world.ids[stream], world.memory);
             assert!(grant.distance.unwrap() <= grant.window);
             if second == 39 {
                 assert!(grant.distance.unwrap() > quiet);
@@ -291,43 +235,21 @@ fn sums_end_where_they_began() {
     for id in world.ids.split_off(0) {
         world.shares.end(id);
     }
-    let empty = world.shares.ask_new(ShareQuestion { now: Nanos(0), ..question() }, Pages(100));
+    let empty = AskingReader { now: Nanos(0), ..asking() }.ask_new(&mut world.shares, 100);
     assert_eq!((empty.window, empty.distance), (Pages(8), None));
-    let again = world.shares.begin(question());
+    let again = asking().begin(&mut world.shares);
     assert!(world.shares.is_live(Nanos(0), again));
-}
-
-fn question() -> ShareQuestion {
-    let mut world = SharesWorld::new(&[1], 10, 8);
-    world.rates = Vec::from([1]);
-    world.question(0, 1)
-}
-
-/// A stream of a device that is far away: `pages` since it last asked, in a tenth of a second.
-fn far(turn: u64, pages: u64, blocked_ns: u64) -> ShareQuestion {
-    ShareQuestion {
-        now: Nanos(turn * SECOND / 10),
-        page: PageIndex(turn * pages),
-        count: Pages(16),
-        handle_blocked_ns: turn * blocked_ns,
-        ceiling: Pages(8192),
-        common_ceiling: Pages(8192),
-        max_window_unstalled: Pages(256),
-        latency_ns: 20_000_000,
-        far: Some(0),
-        ..question()
-    }
 }
 
 #[test]
 fn streams_of_a_far_device_share_what_is_in_flight_there() {
     for streams in [1, 2, 8] {
         let mut shares = MemoryShares::new();
-        let ids: Vec<_> = (0..streams).map(|_| shares.begin(far(0, 0, 0))).collect();
+        let ids: Vec<_> = (0..streams).map(|_| far(0, 0, 0).begin(&mut shares)).collect();
         let mut windows = Vec::new();
         for turn in 1..20 {
             let ask = |id: &ShareId| {
-                shares.ask(*id, far(turn, 4096, SECOND / 10), Pages(1 << 20)).window.0
+                far(turn, 4096, SECOND / 10).ask(&mut shares, *id, Pages(1 << 20)).window.0
             };
             windows = ids.iter().map(ask).collect();
             shares.assert_consistent();
@@ -344,9 +266,9 @@ fn a_stream_of_a_far_device_that_does_not_wait_has_a_window_by_its_rate() {
     // 250 pages a second, 10 in two round trips: the least window. Ten times as many.
     for (pages, want) in [(25, 32), (250, 112)] {
         let mut shares = MemoryShares::new();
-        let (id, mut window) = (shares.begin(far(0, 0, 0)), Pages::ZERO);
+        let (id, mut window) = (far(0, 0, 0).begin(&mut shares), Pages::ZERO);
         for turn in 1..10 {
-            window = shares.ask(id, far(turn, pages, 0), Pages(1 << 20)).window;
+            window = far(turn, pages, 0).ask(&mut shares, id, Pages(1 << 20)).window;
         }
         assert_eq!(window, Pages(want), "{pages} pages in a tenth of a second");
         shares.assert_consistent();
@@ -356,10 +278,10 @@ fn a_stream_of_a_far_device_that_does_not_wait_has_a_window_by_its_rate() {
 #[test]
 fn a_stream_of_a_far_device_that_waits_has_twice_as_much_each_time() {
     let mut shares = MemoryShares::new();
-    let id = shares.begin(far(0, 0, 0));
+    let id = far(0, 0, 0).begin(&mut shares);
     let mut ask = |turn, has_waited| {
-        let question = ShareQuestion { has_waited, ..far(turn, 20, 0) };
-        shares.ask(id, question, Pages(1 << 20)).window.0
+        let asking = AskingReader { has_waited, ..far(turn, 20, 0) };
+        asking.ask(&mut shares, id, Pages(1 << 20)).window.0
     };
     let windows = [(1, true), (2, true), (3, true), (4, true), (5, false)];
     assert_eq!(windows.map(|(turn, waits)| ask(turn, waits)), [32, 64, 128, 256, 32]);
@@ -368,23 +290,17 @@ fn a_stream_of_a_far_device_that_waits_has_twice_as_much_each_time() {
 #[test]
 fn a_first_window_far_away_is_a_request_or_two_reads_as_far_as_others_leave_it() {
     let mut shares = MemoryShares::new();
-    let mut first = |reads: u64| {
-        let question = ShareQuestion {
-            count: Pages(reads),
-            ceiling: Pages(8192),
-            max_window_unstalled: Pages(256),
-            ..far(60, 0, 0)
-        };
-        shares.ask_new(question, Pages(1 << 20)).window.0
+    let first = |shares: &mut MemoryShares, reads| {
+        AskingReader { count: Pages(reads), ..far(60, 0, 0) }.ask_new(shares, 1 << 20).window.0
     };
-    assert_eq!([first(1), first(32), first(1024), first(1 << 20)], [256, 256, 2048, 8192]);
+    let firsts = [1, 32, 1024, 1 << 20].map(|reads| first(&mut shares, reads));
+    assert_eq!(firsts, [256, 256, 2048, 8192]);
     for _ in 0..100 {
-        let id = shares.begin(far(0, 0, 0));
-        (1..60).for_each(|turn| _ = shares.ask(id, far(turn, 4096, SECOND / 10), Pages(1 << 20)));
+        let id = far(0, 0, 0).begin(&mut shares);
+        for turn in 1..60 {
+            far(turn, 4096, SECOND / 10).ask(&mut shares, id, Pages(1 << 20));
+        }
     }
-    let question = ShareQuestion { count: Pages(16), ..far(60, 0, 0) };
-    let window = shares.ask_new(question, Pages(1 << 20)).window;
-    assert_eq!(window, Pages(256), "a request at least");
-    let question = ShareQuestion { count: Pages(1024), ..question };
-    assert_eq!(shares.ask_new(question, Pages(1 << 20)).window, Pages(1024), "its own read");
+    assert_eq!(first(&mut shares, 16), 256, "a request at least");
+    assert_eq!(first(&mut shares, 1024), 1024, "its own read");
 }

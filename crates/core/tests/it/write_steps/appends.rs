@@ -1,6 +1,6 @@
 //! Appends in several pieces, and cuts of the file between two of them.
 
-use foreread_core::path::LenChange;
+use foreread_core::path::{LenChange, WriteRange};
 
 use super::*;
 
@@ -29,8 +29,9 @@ fn set_len(bench: &mut Bench, len: u64) {
 
 /// Returns the number of bytes that a piece may write; it is filled.
 fn piece(bench: &mut Bench, append: WriteId, pos: u64, len: u64) -> u64 {
-    let (now, what) = (bench.now(), (bench.file, ByteCount(pos), ByteCount(len)));
-    let id = bench.path.write_appended(now, append, what, WriteMode::WriteBack, Submitter(1));
+    let (now, file) = (bench.now(), bench.file);
+    let range = WriteRange { file, pos: ByteCount(pos), len: ByteCount(len) };
+    let id = bench.path.write_appended(now, append, range, WriteMode::WriteBack, Submitter(1));
     if let Some(io) = bench.io().filter(|io| io.op == Op::Read) {
         bench.complete(io.tag, Ok(io.len.0));
     }

@@ -18,8 +18,9 @@ impl Bench {
 
     fn write(&self, ring: &mut Ring, page: u64, len: usize, durable: bool, frames: &[u32]) {
         let frames = frames.iter().copied().map(Frame);
-        let place = (page * PAGE as u64, len as u64);
-        ring.write(1, Arc::clone(&self.backend), place, durable, frames);
+        let start = page * PAGE as u64;
+        let bytes = start..start + len as u64;
+        ring.write(1, Arc::clone(&self.backend), bytes, durable, frames);
     }
 
     fn content(&self) -> Vec<u8> {
@@ -170,9 +171,10 @@ fn durable_writes_beside_others_in_a_full_ring_all_complete() {
         for (durable_of, pages) in [(1, 5), (2, 40), (3, 40)] {
             let mut tag = 0;
             while ring.has_room() {
-                let place = (tag % pages * PAGE as u64, PAGE as u64);
+                let start = tag % pages * PAGE as u64;
                 let (backend, frames) = (Arc::clone(&bench.backend), [Frame(1)].into_iter());
-                ring.write(tag, backend, place, tag % durable_of == 0, frames);
+                let bytes = start..start + PAGE as u64;
+                ring.write(tag, backend, bytes, tag % durable_of == 0, frames);
                 tag += 1;
             }
             ring.wake();

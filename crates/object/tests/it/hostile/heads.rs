@@ -25,7 +25,34 @@ fn right(request: &Request) -> String {
 pub(super) const NOT_MODIFIED: Answering = |_| Answer::empty("304 No");
 pub(super) const PRECONDITION: Answering = |_| Answer::empty("412 No");
 
+pub(super) const NO_DIRECTORY: Answering = |_| Answer::empty("404 No");
+pub(super) const OTHER: Answering = |_| {
+    let properties = "<resourcetype/><getlastmodified>Tue, 24 Nov 2026 10:00:00 GMT\
+                      </getlastmodified><getcontentlength>1</getcontentlength>";
+    let page = format!(
+        "<multistatus><response><href>/b</href><propstat><prop>{properties}</prop>\
+         <status>HTTP/1.1 200 OK</status></propstat></response></multistatus>"
+    );
+    let head = format!("HTTP/1.1 207 OK\r\nContent-Length: {}\r\n\r\n", page.len());
+    Answer::start(head + &page, End::Kept)
+};
+pub(super) const REFUSED: Answering = |_| Answer::empty("499 No");
+pub(super) const SHIFTED: Answering = |it| stated(it, &shifted(it), "\"1\"");
+pub(super) const OVERLONG: Answering = |it| {
+    let (head, body) = (it.head(), it.body());
+    let head = format!("{head}Content-Length: {}\r\n\r\n", body.len() + 7);
+    Answer([head.as_bytes(), b"--part\n", &body].concat(), End::Closed)
+};
+pub(super) const FIRST_PAGE: Answering = |it| {
+    let start = it.wanted().start;
+    let range = format!("bytes {start}-{}/{LEN}", start + 4095);
+    let head = it.head_of(&range, "\"1\"") + "Content-Length: 4096\r\n\r\n";
+    let body = it.body();
+    Answer([head.as_bytes(), &body[..4096]].concat(), End::Kept)
+};
+
 pub(super) const LIES: &[Case] = &[
+    ("a body longer than its range", OVERLONG, Outcome::Error("bytes, and sends")),
     ("416", |_| Answer::empty("416 No"), Outcome::Error("416")),
     ("another range", |it| stated(it, &shifted(it), "\"1\""), Outcome::Error("Requested")),
     ("another length", |it| stated(it, &longer(it), "\"1\""), Outcome::Error("its length was")),
@@ -84,7 +111,7 @@ pub(super) const NONSENSE: &[Case] = &[
     (
         "a length beyond an object's",
         |it| Answer::start(it.head() + "Content-Length: 9223372036854775808\r\n\r\n", End::Closed),
-        Outcome::Error("end of file"),
+        Outcome::Error("and sends 9223372036854775808"),
     ),
     (
         "a negative length",

@@ -61,6 +61,53 @@ fn what_is_no_whole_listing_is_an_error_at_each_door() {
     }
 }
 
+/// Names of another prefix were left out, and the listing was empty.
+#[test]
+fn a_listing_of_something_else_is_an_error() {
+    let object = |key: &str| {
+        format!(
+            "<Contents><Key>{key}</Key><LastModified>2026-11-24T10:00:00.000Z</LastModified>\
+             <Size>1</Size></Contents>"
+        )
+    };
+    for names in [
+        object("b/x"),
+        object("a/x") + &object("b/x"),
+        object("a%2Fx"),
+        "<CommonPrefixes><Prefix>b/</Prefix></CommonPrefixes>".to_owned(),
+    ] {
+        let server = BucketServer::start();
+        server.answer_listings_with(&format!("<ListBucketResult>{names}</ListBucketResult>"));
+        let error = S3.stores(&server).list("s3://bucket/a/", false).unwrap_err().to_string();
+        assert!(error.contains("which is not below \"a/\""), "{names}: {error}");
+    }
+}
+
+/// The whole page was an error.
+#[test]
+fn a_name_whose_date_is_none_is_listed() {
+    let server = BucketServer::start();
+    for date in ["", "<LastModified/>", "<LastModified>0001-01-01</LastModified>"] {
+        let object = format!("<Contents><Key>a/x</Key>{date}<Size>1</Size></Contents>");
+        server.answer_listings_with(&format!("<ListBucketResult>{object}</ListBucketResult>"));
+        let listing = S3.stores(&server).list("s3://bucket/a/", false).unwrap();
+        let names: Vec<_> = listing.names.iter().map(|listed| &*listed.name).collect();
+        assert_eq!(names, ["x"], "{date}");
+    }
+    let azure = CLOUDS.into_iter().find(|cloud| cloud.scheme == "az").unwrap();
+    for date in ["", "<Last-Modified>2026-11-24T10:00:00Z</Last-Modified>"] {
+        let properties = format!(
+            "<Properties>{date}<Content-Length>1</Content-Length>\
+             <Content-Type>text/plain</Content-Type><Etag>a</Etag></Properties>"
+        );
+        let blob = format!("<Blobs><Blob><Name>a/x</Name>{properties}</Blob></Blobs>");
+        let page = format!("<EnumerationResults>{blob}</EnumerationResults>");
+        server.answer_listings_with(&page);
+        let listing = azure.stores(&server).list("az://bucket/a/", false).unwrap();
+        assert_eq!(listing.names.len(), 1, "{date}");
+    }
+}
+
 /// Some servers repeat a key at the start of the next page.
 #[test]
 fn a_key_that_is_listed_twice_is_one_name() {

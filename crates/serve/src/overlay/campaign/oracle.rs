@@ -26,7 +26,8 @@ struct SectorVersions {
     flushable: usize,
     /// While the floor is below it, contents are undefined: after a discard or a failed zero.
     defined_from: usize,
-    /// Until the floor reaches it, the device may have torn the sector with its page.
+    /// Number of versions when the power failed: while the floor is below it, the sector may be
+    /// torn.
     torn_from: usize,
     /// Reads must return the newest version.
     is_exact: bool,
@@ -177,7 +178,8 @@ impl Oracle {
         }
     }
 
-    /// Notes that the server has repaired the bits: sectors found as in the base stay so.
+    /// Records that the server has opened the overlay and repaired its bits: a sector whose newest
+    /// version equals the base must read as the base from now on.
     pub(super) fn open(&mut self, base: impl Fn(usize) -> u32) {
         for (at, sector) in self.sectors.iter_mut().enumerate() {
             if sector.versions.last() == Some(&base(at)) {

@@ -97,15 +97,17 @@ pub(super) fn table(progress: SeedProgress<'_>) -> SeedTable {
 
 const NOTES: [&str; 5] = [
     "128K: windows 0+4-3, 4+8-8 at page 1, and 12+16-16 at page 4, which carries the second \
-     window's marker: 28 pages. The seed counts the first two, 48 KiB; the third goes out too, but \
-     the reader does not wait for it. It keeps the stick busy for 4.4 s more.",
-    "limited: the size allows a window of one page. linux-2.6.28 reads pages 0 to 4 singly and one \
-     ahead; linux-2.6.31 begins with two pages, because its window would hit its own marker.",
+     window's marker: 28 pages. The seed counts the first two, 48 KiB; the third is sent as well, \
+     but the reader does not wait for it. It keeps the stick busy for another 4.4 s.",
+    "limited: the size allows a window of one page. linux-2.6.28 reads pages 0 to 4 one by one, \
+     and one page ahead; linux-2.6.31 starts with two pages, because its window would hit its own \
+     marker.",
     "limited, linux-6: a read larger than the window may be as large as a command of the device; \
-     with commands of 64K the 16 KiB are one, 1+4-2, and the marker in it brings three more pages.",
-    "RANDOM is the advice that blkid gives since; the lseek rule is the one proposed in the thread. \
-     It saves the first window, and not the second.",
-    "Nothing is fitted: 15 kB/s is the rate that was reported.",
+     with commands of 64K the 16 KiB are one request, 1+4-2, whose marker triggers three more \
+     pages.",
+    "RANDOM is the advice that blkid has given since then; the lseek rule is the one proposed in \
+     the thread. It avoids the first window but not the second.",
+    "No parameter is fitted: 15 kB/s is the reported rate.",
 ];
 
 struct BlkidFigures {

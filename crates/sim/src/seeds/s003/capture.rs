@@ -50,14 +50,14 @@ pub(super) fn table(progress: SeedProgress<'_>) -> SeedTable {
     let is_best = [two, one, zero].iter().all(|other| four.lost < other.lost);
     targets.add(is_best, lost);
     let notes = vec![
-        "Nothing was published: Daniel Pittman asked for writes_starved = -4, a preference for \
-         writes that has an end, for video of 10 to 20 MB/s. Here: 10.4 MB/s, 25 pictures a \
+        "No figures were published: Daniel Pittman asked for writes_starved = -4, a bounded \
+         preference for writes, for video of 10 to 20 MB/s. Here: 10.4 MB/s, 25 pictures per \
          second, a buffer of 50, a bitmap block read every 32 MiB, five readers; a thousand \
          pictures."
             .into(),
-        "Alone with readers 0 does well, since the capture's writes do not fill the disk and reads \
-         go in between. Beside another writer that always has something queued no read ever goes: \
-         the capture waits for its bitmap, and all is lost."
+        "With readers only, 0 works well, because the capture's writes do not saturate the disk, \
+         and reads are served in between. Next to another writer that always has requests queued, \
+         no read is ever served: the capture waits for its bitmap, and all pictures are lost."
             .into(),
     ];
     let title = "video capture by writes_starved".into();

@@ -106,12 +106,12 @@ fn baselines(ide: &Scenario, progress: SeedProgress<'_>) -> SeedTable {
     }
     let title = "seconds for cat kernel/*.c, by kernel".into();
     let notes = vec![
-        "Only the last row is a model of what was measured. The elevator of 2.5.38, the \
-         read-latency patch and the rework are not modelled, for the thread gives their times and \
-         not what they did. In their place stand noop (no request is preferred), rule 4.x with \
-         fifo_batch 8 (a read waits for a few writes) and rule 2002 with fifo_batch 16 (a read \
-         waits for one). A queue of noop is passed in the time of 128 requests; 2.5.38 also let \
-         new writes pass a read that waited."
+        "Only the last row models the measured kernel. The elevator of 2.5.38, the read-latency \
+         patch and the rework are not modelled, because the thread gives their times but not their \
+         rules. Their rows use noop (prefers no request), rule 4.x with fifo_batch 8 (a read waits \
+         for a few writes) and rule 2002 with fifo_batch 16 (a read waits for one). A read passes \
+         a queue of noop in the time of 128 requests; 2.5.38 also let new writes pass a waiting \
+         read."
             .into(),
     ];
     let verdict = targets.verdict();
@@ -236,8 +236,8 @@ fn tunable(column: &str) -> &str {
     column.trim_end_matches("_ms")
 }
 
-/// Without tags, the driver of the time let the kernel queue two commands to a disk, and sent them
-/// one after the other.
+/// Returns the queue depths of the drive and its controller. Without tags, the driver of the time
+/// accepted two commands, and sent them one after the other.
 fn depth(tags: &str) -> (u32, u32) {
     match tags {
         "" => (1, 0),
@@ -256,29 +256,29 @@ const FIRST_MS: f64 = 1000.0;
 const STEP_MS: f64 = 17.3;
 
 const NOTES: [&str; 5] = [
-    "Fitted: the rates of both disks, what the IDE disk reads on behind a read, the weight of age \
-     on the SCSI disk, how far the dd writes in one piece, the number of files: 6 figures for 34 \
-     cells. The seed's times are single runs; ours without tags are means of four that begin 17 ms \
-     apart.",
+    "6 parameters are fitted to 34 cells: the rates of both disks, the drive read-ahead of the IDE \
+     disk, the weight of age on the SCSI disk, the length of contiguous writes of the dd, and the \
+     number of files. The seed's times are single runs; ours without tags are means of four runs \
+     that start 17 ms apart.",
     "IDE: fifo_batch 64 moves 1 + 48 writes, 32 moves 1 + 16, and 16 or less just one, for the \
      first write after a read is a seek and costs 16. Each of some 40 dependent reads waits for \
-     such a batch: that is the whole table. read_expire and writes_starved do nothing, as there is \
-     one reader: a read never waits for 50 ms while others pass it, it waits for a batch that is \
-     moved already. Between 16 and 8 the difference is what the first read waits for.",
-    "SCSI without tags: the seed falls below 16 as well, and has 32 and 16 alike. The driver of \
-     that disk (aic7xxx) lets the kernel queue two commands to a disk without tags. So one write is \
-     sent while the read is still at work, and the next one, asked for when the read ends, follows \
-     it: no seek, so its batch has fifo_batch requests, not one. 49, 17, 17, 9, 5, 3 requests: the \
-     seed's shape. With one command at a time rule 2002 is flat below 16, since all of 1 to 16 \
-     mean one seek, and rule 4.x, which counts requests, falls all the way.",
+     such a batch, which explains the whole table. read_expire and writes_starved have no effect, \
+     because there is one reader: a read never waits for 50 ms while others pass it, it waits for \
+     a batch that is already dispatched. Between 16 and 8 only the wait of the first read differs.",
+    "SCSI without tags: the seed falls below 16 as well, and its 32 and 16 are equal. The driver \
+     of that disk (aic7xxx) lets the kernel queue two commands to a disk without tags. So one \
+     write is sent while the read is in service, and the next one, dispatched when the read ends, \
+     follows without a seek: its batch has fifo_batch requests, not one. 49, 17, 17, 9, 5, 3 \
+     requests: the seed's shape. With one command at a time rule 2002 is flat below 16, since all \
+     of 1 to 16 mean one seek, and rule 4.x, which counts requests, falls all the way.",
     "SCSI with tags: all 128 requests of the dd are in the drive (253), or always three (4). It \
-     takes the nearest, a write that goes on where the last one ended, until the read is so old \
-     that its age counts for more than the way to it: with 253 tags the scheduler has nothing left \
-     to choose from, so no setting of it matters, and our six cells are one. That the seed's are \
-     not (20 at 16, 75 at 4) no model without luck shows: at 16 tags make \
-     it 7.8 times as long here and 1.9 times there; all other cells are within a factor 2 of the \
-     seed's. Wholly blind to age (age_weight = 0) it lets writes pass a read for ever.",
-    "Remedies, 253 tags: writes_in_flight = 1 leaves the drive no choice; with 2 it already has a \
-     next write at hand when one ends. read_drain sends nothing behind a read that waits, but the \
-     128 writes that are there go first.",
+     serves the nearest request, a write that continues the last one, until the age of the read \
+     outweighs its seek: with 253 tags the scheduler has nothing left to choose from, so no \
+     setting of it matters, and our six cells are one. That the seed's are not (20 at 16, 75 at 4) \
+     no model without luck shows: at 16 tags make it 7.8 times as long here and 1.9 times there; \
+     all other cells are within a factor 2 of the seed's. Wholly blind to age (age_weight = 0) it \
+     lets writes pass a read for ever.",
+    "Remedies for 253 tags: writes_in_flight = 1 leaves the drive no choice; with 2, it has \
+     another write queued when one ends. read_drain dispatches nothing while a read waits, but the \
+     128 writes that are in the drive are served first.",
 ];

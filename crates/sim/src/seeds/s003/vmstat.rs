@@ -41,14 +41,14 @@ pub(super) fn table(progress: SeedProgress<'_>) -> SeedTable {
         );
     }
     let notes = vec![
-        "KiB/s, means of the seed's lines before the dd and from its second line on. Fitted: how \
-         far the trees are spread and the mean size of a file, 2 figures for 8 cells; the disk is \
-         the one of 003_cat_seconds."
+        "KiB/s, means of the seed's lines before the dd and from its second line on. Two \
+         parameters are fitted to 8 cells: the spread of the trees and the mean file size. The \
+         disk is that of 003_cat_seconds."
             .into(),
         "A cycle at 64 is two batches of four reads and one of 49 writes, at 16 two reads and one \
-         write: so 16 turns reads and writes around. Its writes come out at half of the seed's \
-         rate, for ours pay a turn of the platter after each read, and the seed's disk has a cache \
-         that takes some of them."
+         write: so 16 reverses the ratio of reads and writes. Our writes at 16 reach half of the \
+         seed's rate, because each pays a rotation after a read, while the seed's disk caches some \
+         of them."
             .into(),
     ];
     let title = "vmstat of five readers before and after a dd begins".into();
@@ -62,7 +62,7 @@ impl VmstatRates {
     }
 }
 
-/// The dd begins with the first line that shows writes; that line is half before and half after.
+/// Returns the published rates. The dd begins in the middle of the first line that shows writes.
 fn published(csv: &Csv, batch: &str) -> VmstatRates {
     let rows: Vec<_> = csv.rows().filter(|row| row.text("fifo_batch") == batch).collect();
     let number = |index: usize, column| {

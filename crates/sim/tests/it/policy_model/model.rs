@@ -24,13 +24,13 @@ pub(crate) fn read(
     first: u64,
     count: u64,
 ) -> Vec<Decided> {
-    let mut trace = Vec::new();
+    let (mut trace, prev_pos) = (Vec::new(), state.prev_pos);
     for page in first..(first + count).min(reader.end.0) {
         let here = usize::try_from(page).unwrap();
         let ask = |trigger| {
             let (page, count) = (PageIndex(page), Pages(first + count - page));
             let has_waited = trigger == Trigger::Miss;
-            Ask { page, count, trigger, prev_pos: reader.prev_pos, has_waited }
+            Ask { page, count, trigger, prev_pos, has_waited }
         };
         if !sheet.resident[here] {
             trace.extend(answer(reader, state, sheet, ask(Trigger::Miss)));

@@ -2,13 +2,8 @@
 
 use super::*;
 
-pub(super) fn reader(
-    policy: Policy,
-    limits: WindowLimits,
-    prev_pos: Option<ByteCount>,
-    end: PageIndex,
-) -> ReadWalk {
-    ReadWalk { policy, limits, prev_pos, end, advice: Advice::Normal, rules: Rules::default() }
+pub(super) fn reader(policy: Policy, limits: WindowLimits, end: PageIndex) -> ReadWalk {
+    ReadWalk { policy, limits, end, advice: Advice::Normal, rules: Rules::default() }
 }
 
 /// A failed case is saved next to this file, and tried first from then on.

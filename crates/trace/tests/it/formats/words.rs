@@ -53,6 +53,99 @@ fn columns_with_other_words_are_known_or_named() {
     );
 }
 
+/// A tab at the start of a line was cut off, and each field was read as the one before it.
+#[test]
+fn an_empty_field_at_an_end_of_a_line_between_tabs_is_a_field() {
+    let (found, notes) =
+        noted(b"file\ttime_us\toffset\tlength\tlatency\n\t1\t2\t3\t4\nx\t2\t3\t4\t5\n");
+    let of = |record: &Plain| (record.file.clone(), record.offset, record.length);
+    assert_eq!(of(&found[0]), ("disk".into(), 2, 3));
+    assert_eq!((of(&found[1]), notes), (("x".into(), 3, 4), vec![]));
+    let (found, _) = noted(b"time_us\toffset\tlength\tfile\n1\t2\t3\t\n\n\t \n2\t3\t4\tx\r\n");
+    assert_eq!((of(&found[0]), found.len()), (("disk".into(), 2, 3), 2));
+    assert_eq!(found[1].file, "x");
+}
+
+/// A heading behind a `#` was skipped, and its five whole numbers were read as Tencent's.
+#[test]
+fn a_heading_in_a_comment_counts_if_its_columns_fit() {
+    for (text, offset, length) in [
+        ("#time_us,offset,length,op,file\n100,4096,8192,0,1\n", 4096, 8192),
+        ("# made by awk\n# time_us offset length op file\n100 4096 8192 0 1\n", 4096, 8192),
+        ("#file,op,offset,length,time_ms\n1,R,4096,8192,1\n#,R,1,1,2\n", 4096, 8192),
+        ("# time, offset and length of each request\n1,8,2,0,1\n", 8 * 512, 1024),
+        ("# time_us,offset,length,op\n1,8,2,0,1\n", 8 * 512, 1024),
+    ] {
+        let (found, _) = noted(text.as_bytes());
+        assert_eq!((found[0].offset, found[0].length), (offset, length), "{text}");
+    }
+    let (found, _) = noted(b"#file,op,offset,length,time_ms\n1,R,0,1,1\n#,R,0,1,2\n");
+    assert_eq!((&*found[1].file, found[1].at_ns - found[0].at_ns), ("#", 1_000_000));
+    let (found, notes) = noted(b"# a comment\n419,W,8792731648,16384,1577808144360767\n");
+    assert_eq!((found.len(), notes), (1, vec![]));
+}
+
+/// It was a record of an operation that is not known, whatever its columns, or ended the trace.
+#[test]
+fn a_heading_in_the_middle_is_left_out_if_it_is_the_same() {
+    for heading in ["time_us,op,offset,length", "time_us,offset,length"] {
+        let record = if heading.contains("op") { "1,R,0,512" } else { "1,0,512" };
+        let text = format!("{heading}\n{record}\n{heading}\r\n{record}\n");
+        let (found, notes) = noted(text.as_bytes());
+        assert_eq!((found.len(), notes), (2, vec![]), "{heading}");
+    }
+    let error = read(b"time_us,op,offset,length\n1,R,0,1\ntime_us,op,length,offset\n")
+        .expect_err("two headings")
+        .to_string();
+    assert!(error.contains("line 3") && error.contains("another heading"), "{error}");
+}
+
+/// The time that a request takes was taken for the time at which it began.
+#[test]
+fn a_time_that_may_be_a_duration_is_used_only_where_there_is_no_other() {
+    let (found, notes) =
+        noted(b"timestamp,offset,size,op,request_time_us\n10,0,512,R,55\n11,0,512,R,3\n");
+    assert_eq!(found[1].at_ns, 1_000_000_000);
+    assert!(notes.iter().any(|note| note.contains("request_time_us")), "{notes:?}");
+    let (found, _) = noted(b"request_time_us,offset,size,op\n10,0,512,R\n11,0,512,R\n");
+    assert_eq!(found[1].at_ns, 1_000);
+}
+
+/// All requests in the output of biosnoop were reads, and discards beside sectors not known.
+#[test]
+fn the_types_of_biosnoop_and_a_discard_beside_sectors_are_known() {
+    let text = "TIME(s)     COMM     PID   DISK  T SECTOR   BYTES   LAT(ms)\n\
+                0.000000    kworker  123   sda   W 1234     4096    0.5\n\
+                0.000100    fio      124   sda   R 99       8192    0.5\n";
+    let (found, notes) = noted(text.as_bytes());
+    let of = |record: &Plain| (record.op, record.offset, record.length);
+    assert_eq!((of(&found[0]), of(&found[1])), ((Write, 1234 * 512, 4096), (Read, 99 * 512, 8192)));
+    assert_eq!(notes, ["columns that were not understood, and not used: COMM, LAT(ms)"]);
+    let (found, notes) = noted(b"time_us,rwbs,sector,sectors\n1,D,8,8\n2,WS,8,8\n");
+    assert_eq!((found.len(), notes), (1, vec![]));
+}
+
+#[test]
+fn a_command_that_sends_no_contents_is_no_write() {
+    let text = "time_us,op,offset,length\n1,WRITE_ZEROES,0,512\n2,WRITE SAME,0,512\n3,W,0,512\n";
+    let (found, notes) = noted(text.as_bytes());
+    assert_eq!((found.len(), notes), (1, vec![]));
+}
+
+/// One SCSI command, or one completed flush, made the whole trace unreadable.
+#[test]
+fn an_event_of_blkparse_without_sectors_is_left_out() {
+    for event in ["D   R 36 (12 00 00 00 24 00) [hald]", "D   R 36 [hald]", "D   R (12 00) [0]"] {
+        let line = |event: &str| format!("  8,0    3    1     0.000000000   697  {event}\n");
+        let text = line(event) + &line("D   R 8 + 8 [hald]");
+        assert_eq!(noted(text.as_bytes()).0.len(), 1, "{event}");
+        let text = line("C  WS 0 [0]") + &line("C   R 8 + 8 [0]");
+        assert_eq!(noted(text.as_bytes()).0.len(), 1);
+        let error = read(line("D   R 8").as_bytes()).expect_err("half a line");
+        assert!(error.to_string().contains("SECTORS"), "{error}");
+    }
+}
+
 /// The columns behind the comma of a name were read one place too far to the left, without a note.
 #[test]
 fn records_with_more_columns_than_the_heading_are_counted() {

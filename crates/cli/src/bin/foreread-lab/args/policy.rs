@@ -1,27 +1,14 @@
 //! The names of simulated policies, as arguments.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use foreread_cli::args::policy::about;
+use foreread_cli::args::policy::one_of;
 use foreread_core::prefetch::Policy;
 use foreread_sim::cache_policy::CachePolicyKind;
-use foreread_sim::{policy, rival_policy};
-
-/// Returns the parser of an engine's policies and those of old kernels, each with a line of help.
-pub(crate) fn explained_policies() -> impl TypedValueParser<Value = Policy> {
-    let value = |policy: Policy| PossibleValue::new(policy.name()).help(about(policy));
-    PossibleValuesParser::new(policy::ALL.map(value)).map(|name| {
-        // Clap has let through only the names of `policy::ALL`.
-        rival_policy::find(&name).expect("clap accepts only names of policy::ALL")
-    })
-}
+use foreread_sim::rival_policy;
 
 /// Returns the parser of all policies of the simulator, rivals included.
 pub(crate) fn simulated_policies() -> impl TypedValueParser<Value = Policy> {
-    let value = |policy: Policy| PossibleValue::new(policy.name()).help(about(policy));
-    PossibleValuesParser::new(rival_policy::all().map(value)).map(|name| {
-        // Clap has let through only the names of `rival_policy::all`.
-        rival_policy::find(&name).expect("clap accepts only names of rival_policy::all")
-    })
+    one_of(rival_policy::all())
 }
 
 /// Returns the parser of all eviction policies, each with a line of help.

@@ -40,7 +40,7 @@ fn number(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// More would take a day.
+/// Largest number of seeds: more would take a day.
 const MAX_SEEDS: u64 = 10_000;
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 
 mod args;
 mod caches;
-mod csv;
 mod html;
 mod jobs;
 mod picture;
@@ -31,7 +30,7 @@ use plan::{ReplayMode, ReplayPlan, SimulatedPlan};
 
 use crate::csv::CsvFile;
 use crate::intervals::SAME_WITH_EACH_SEED;
-use crate::series_file::{SeriesFile, longest_interval};
+use crate::series_file::SeriesFile;
 use foreread_cli::html_file::HtmlFile;
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::output_file::CommandOutputs;
@@ -92,7 +91,7 @@ fn run_simulated(
     all.print(plan, simulated, &means, out)?;
     let AllReplays { rows, series, sections, notes, .. } = all;
     let page = files.page.map_or(Ok(()), |page| page.write(html::page(&rows, &notes, sections)));
-    let table = files.table.map_or(Ok(()), |table| csv::write(table, &means));
+    let table = files.table.map_or(Ok(()), |table| table.write(&means));
     page.and(table).and(files.series.map_or(Ok(()), |file| series::write(file, &rows, &series)))
 }
 
@@ -130,13 +129,15 @@ impl AllReplays {
         means: &[ReplayComparisonRow],
         out: &mut Printer,
     ) -> Result<(), Failure> {
-        let of_options = self.notes_of_options(simulated, means);
-        self.notes.extend(of_options.iter().cloned());
+        let seeds = simulated.seeds.len();
+        let is_same = seeds > 1 && means.iter().all(ReplayComparisonRow::is_same_with_each_seed);
+        let of_seeds = is_same.then(|| SAME_WITH_EACH_SEED.to_owned());
+        self.notes.extend(of_seeds.clone());
         self.notes.sort();
         self.notes.dedup();
         let is_printed =
             !simulated.series.is_stdout() && !simulated.csv.as_deref().is_some_and(is_stdout);
-        match (plan.json, simulated.seeds.len() > 1) {
+        match (plan.json, seeds > 1) {
             (true, true) => out.json("replay comparison", means)?,
             (true, false) => out.json("replay", &self.rows)?,
             (false, true) if is_printed => seeds::print(out, means)?,
@@ -144,18 +145,8 @@ impl AllReplays {
             (false, _) => {}
         }
         // In JSON, keys express the limits of a trace.
-        let of_json = [&of_options[..], &self.guesses].concat();
+        let of_json: Vec<_> = of_seeds.into_iter().chain(self.guesses.iter().cloned()).collect();
         out.notes(if plan.json { &of_json } else { &self.notes })
-    }
-
-    /// Returns notes on options with a surprising effect.
-    fn notes_of_options(&self, plan: &SimulatedPlan, means: &[ReplayComparisonRow]) -> Vec<String> {
-        let longest = longest_interval(self.series.iter().flatten());
-        let mut notes = Vec::from_iter(plan.series.note(longest));
-        if plan.seeds.len() > 1 && means.iter().all(ReplayComparisonRow::is_same_with_each_seed) {
-            notes.push(SAME_WITH_EACH_SEED.to_owned());
-        }
-        notes
     }
 }
 
@@ -173,7 +164,8 @@ fn outputs(plan: &ReplayPlan, simulated: &SimulatedPlan) -> Result<OutputFiles, 
     let inputs: Vec<_> = traces_of(plan).chain(device).collect();
     let mut outputs = CommandOutputs::beside(&inputs);
     let page = HtmlFile::prepare(plan.html.as_deref(), plan.json, &mut outputs)?;
-    let table = csv::prepare(simulated.csv.as_deref(), plan.json, &mut outputs)?;
+    let table =
+        CsvFile::prepare::<ReplayComparisonRow>(simulated.csv.as_deref(), plan.json, &mut outputs)?;
     let series = SeriesFile::prepare(&simulated.series, plan.json, &mut outputs)?;
     Ok(OutputFiles { page, table, series })
 }

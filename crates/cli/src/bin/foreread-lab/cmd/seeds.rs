@@ -2,68 +2,48 @@
 //!
 //! Cells that differ are shown as well.
 
+mod args;
 mod html;
 mod report;
+
+pub(crate) use args::SeedsArgs;
 
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use clap::Args;
-use clap::builder::PossibleValuesParser;
 use foreread_sim::seeds::{self, SeedTable};
 
-use foreread_cli::args::help::CODES_AND_UNITS;
 use foreread_cli::html_file::HtmlFile;
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::output_file::CommandOutputs;
 use foreread_cli::progress::spinner;
 
-/// Compare every published table with the simulator's, cell by cell
-///
-/// The policies come from five threads on kernel mailing lists. Their tables are built in, and
-/// scenarios repeat the experiments in virtual time: a few seconds, no root, no disk.
-///
-///   000  read-ahead limited by the size of the device: a sweep of eight devices
-///   001  read-ahead based on the page cache: NFS servers, interleaved streams
-///   002  read-ahead in ext4's inode tables: find, git status, random reads
-///   003  the deadline scheduler: reads next to a writer
-///   004  the block size implied by the size of a device
-#[derive(Debug, Args)]
-#[command(verbatim_doc_comment, after_long_help = CODES_AND_UNITS)]
-pub(crate) struct SeedsArgs {
-    /// Only the tables of this thread
-    #[arg(long, value_name = "SEED")]
-    #[arg(value_parser = PossibleValuesParser::new(seeds::numbers()))]
-    only: Option<String>,
-
-    /// Print the page docs/lab/seeds.md
-    #[arg(long, conflicts_with = "json")]
-    markdown: bool,
-
-    /// Also write an HTML report with charts to FILE; the page is self-contained
-    ///
-    /// FILE must be absent, empty, or an earlier report.
-    #[arg(long, value_name = "FILE")]
+/// Published tables to compare, and where the cells go.
+struct SeedsPlan {
+    /// Number of a thread; None: all.
+    thread: Option<String>,
     html: Option<PathBuf>,
+    format: SeedsFormat,
+}
 
-    /// Print JSON, one data object per table
-    ///
-    /// Keys: seed, table, title, cells (row, column, seed, ours, error_percent, is_marked), notes,
-    /// verdict (holds, why). Unpublished figures are null.
-    #[arg(long)]
-    json: bool,
+/// Printed form of the tables.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum SeedsFormat {
+    Tables,
+    /// The page docs/lab/seeds.md.
+    Markdown,
+    Json,
 }
 
 pub(crate) fn run(args: &SeedsArgs, out: &mut Printer) -> Result<(), Failure> {
-    let page =
-        HtmlFile::prepare(args.html.as_deref(), args.json, &mut CommandOutputs::beside(&[]))?;
-    let tables = run_all(args.only.as_deref());
-    if args.json {
-        out.json("seeds", &tables)?;
-    } else if args.markdown {
-        report::markdown(out, &tables)?;
-    } else {
-        report::print(out, &tables)?;
+    let SeedsPlan { thread, html, format } = args.resolve();
+    let mut outputs = CommandOutputs::beside(&[]);
+    let page = HtmlFile::prepare(html.as_deref(), format == SeedsFormat::Json, &mut outputs)?;
+    let tables = run_all(thread.as_deref());
+    match format {
+        SeedsFormat::Json => out.json("seeds", &tables)?,
+        SeedsFormat::Markdown => report::markdown(out, &tables)?,
+        SeedsFormat::Tables => report::print(out, &tables)?,
     }
     if let Some(page) = page {
         out.flush()?;

@@ -5,6 +5,7 @@
 //! The keys of a scenario: docs/lab/simulator.md.
 
 mod args;
+mod charts;
 mod comparison;
 mod grid;
 mod html;
@@ -17,6 +18,7 @@ mod series;
 pub(crate) use args::SimArgs;
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use foreread_core::units::Nanos;
@@ -27,7 +29,7 @@ use foreread_sim::run::{RunOutcome, SimRun};
 use foreread_sim::scenario::Scenario;
 use foreread_sim::time_series::{SeriesSpec, TimeSeries};
 
-use crate::series_file::{SeriesFile, longest_interval};
+use crate::series_file::SeriesFile;
 use foreread_cli::html_file::HtmlFile;
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::output_file::{CommandOutputs, OutputFile};
@@ -70,7 +72,7 @@ fn run_once(plan: &SimPlan, out: &mut Printer) -> Result<(), Failure> {
     } else if !plan.series.is_stdout() {
         report::print(out, scenario, &ran)?;
     }
-    out.notes(plan.series.note(longest_interval(&series)).as_slice())?;
+    out.flush()?;
     let shown = page.map_or(Ok(()), |page| page.write(html::page(scenario, &ran)));
     let series = file.map_or(Ok(()), |file| series::write_run(file, scenario, series.as_ref()));
     written.and(shown).and(series).and(check(plan, &ran))

@@ -2,103 +2,76 @@
 //!
 //! Traces are streamed.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+mod args;
 
-use clap::Args;
+pub(crate) use args::TraceArgs;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
 use foreread_files::{CommandInput, ResultFile};
 use foreread_trace::{
     OutputFormat, TraceError, TraceFormat, TraceReader, TraceSummary, TraceWriter,
 };
 use serde::Serialize;
 
-use crate::args::trace_format::trace_formats;
-use foreread_cli::args::help::CODES_AND_UNITS;
-use foreread_cli::args::trace_output::{is_trace, output_formats};
+use foreread_cli::args::trace_output::is_trace;
 use foreread_cli::output::{Failure, Printer, plain};
 use foreread_cli::output_file;
 use foreread_cli::table;
 
-/// Summarise or convert an I/O trace
-///
-/// Reads the text of blkparse, fio's iolog (versions 2 and 3), the CSV of the MSR Cambridge, SYSTOR
-/// '17, Tencent and Alibaba traces, SPC (the UMass traces), VSCSI (both versions), oracleGeneral of
-/// libCacheSim, MQSim, CSV with a heading, and foreread's own format. The format is detected from
-/// the content, also in gzip, xz or zstd. Unknown columns and guessed units are named on stderr.
-/// docs/lab/traces.md describes the formats.
-#[derive(Debug, Args)]
-#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct TraceArgs {
-    /// Trace file; `-` is stdin
+/// A trace to summarise or to convert.
+struct TracePlan {
     trace: PathBuf,
-
-    /// Trace format, if it cannot be detected
-    #[arg(long, value_name = "FORMAT", value_parser = trace_formats())]
+    /// None: detected.
     format: Option<TraceFormat>,
-
-    /// Convert to this format and write to --output
-    ///
-    /// fio-3 has no threads and no mapped accesses, has times in microseconds, and refuses names
-    /// with white space or of more than 255 bytes. The other formats are lossless.
-    #[arg(long, value_name = "FORMAT", value_parser = output_formats(), requires = "output")]
-    to: Option<OutputFormat>,
-
-    /// Output file of --to; `-` is stdout
-    ///
-    /// FILE must be absent, empty, or a trace of one of these formats (docs/guide/files.md).
-    #[arg(short, long, value_name = "FILE", requires = "to")]
-    output: Option<PathBuf>,
-
-    /// Replace file names by hashes
-    ///
-    /// Equal names have equal hashes in every trace. Hashes of names that can be guessed can be
-    /// confirmed.
-    #[arg(long, requires = "to")]
-    hash_names: bool,
-
-    /// Print JSON with one data object
-    ///
-    /// Keys: format, level (block or file), reads, read_bytes, writes, write_bytes, mapped,
-    /// seconds, threads, files (name, bytes, records), skipped, out_of_order, cut_off.
-    #[arg(long, conflicts_with = "to")]
-    json: bool,
+    mode: TraceMode,
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  foreread-lab trace hm_1.csv.gz
-  foreread-lab trace program.frt --to csv --output - | head
-  foreread-lab trace program.frt --to fio-3 --output iolog --hash-names
+enum TraceMode {
+    Summary,
+    /// The summary as JSON.
+    Json,
+    Convert(ConversionPlan),
+}
 
-";
+/// Output of a conversion.
+struct ConversionPlan {
+    format: OutputFormat,
+    output: PathBuf,
+    /// True if file names are replaced by hashes.
+    hash_names: bool,
+}
 
 pub(crate) fn run(args: &TraceArgs, out: &mut Printer) -> Result<(), Failure> {
-    let reader = TraceReader::open(&args.trace, args.format).map_err(bad_input)?;
-    if let Some((format, output)) = args.to.zip(args.output.as_deref()) {
-        return convert(args, reader, format, output, out);
+    let plan = args.resolve();
+    let reader = TraceReader::open(&plan.trace, plan.format).map_err(bad_input)?;
+    let summarise = |reader| TraceSummary::of(reader).map_err(bad_input);
+    match &plan.mode {
+        TraceMode::Convert(conversion) => convert(&plan, conversion, reader, out),
+        TraceMode::Summary => print(out, &summarise(reader)?),
+        TraceMode::Json => {
+            let summary = summarise(reader)?;
+            out.json("trace", [TraceReport::of(&summary)])?;
+            // The rest is in the keys of JSON.
+            out.notes(&summary.notes)
+        }
     }
-    let summary = TraceSummary::of(reader).map_err(bad_input)?;
-    if args.json {
-        out.json("trace", [TraceReport::of(&summary)])?;
-        // The rest is in the keys of JSON.
-        return out.notes(&summary.notes);
-    }
-    print(out, &summary)
 }
 
 fn convert(
-    args: &TraceArgs,
+    plan: &TracePlan,
+    conversion: &ConversionPlan,
     mut reader: TraceReader<'_>,
-    format: OutputFormat,
-    output: &Path,
     out: &mut Printer,
 ) -> Result<(), Failure> {
-    let inputs = [CommandInput { name: "the trace", path: &args.trace }];
+    let ConversionPlan { format, output, hash_names } = conversion;
+    let inputs = [CommandInput { name: "the trace", path: &plan.trace }];
     let file_error = |error| output_file::failed("--output", &error);
     let file = ResultFile::create(output, &inputs, is_trace).map_err(file_error)?;
     let mut bad = None;
     let written = file.write_whole(|out| {
-        let mut writer = TraceWriter::new(out, format, args.hash_names);
+        let mut writer = TraceWriter::new(out, *format, *hash_names);
         loop {
             match reader.next_record() {
                 Ok(Some(record)) => writer.write(&record, reader.files())?,

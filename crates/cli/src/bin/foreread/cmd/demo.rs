@@ -151,7 +151,7 @@ fn scratch(directory: &Path, size: ByteCount) -> Result<BenchTarget, Failure> {
 const PLAIN: [AccessPattern; 4] =
     [AccessPattern::Seq4k, AccessPattern::Inter2, AccessPattern::Rand4k, AccessPattern::Hot4k];
 
-/// Of a run on the target as it is.
+/// Length of a run on the unmodified target.
 const PLAIN_TIME: Duration = Duration::from_millis(300);
 
 /// Larger than the processor's caches, smaller than the cache's default bound. A small bound makes

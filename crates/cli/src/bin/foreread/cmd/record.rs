@@ -2,17 +2,17 @@
 //!
 //! Stdout belongs to the command; notes go to stderr.
 
-use std::ffi::OsString;
+mod args;
+mod plan;
+
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-use clap::Args;
-use foreread_files::{CommandInput, FileError, KeptPart, ResultFile, is_stdout};
+use foreread_files::{CommandInput, FileError, KeptPart, ResultFile};
 use foreread_record::{
     LeftProcess, RecordCommand, RecordError, RecordTotals, record, record_process,
 };
@@ -21,82 +21,18 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::{flag, low_level};
 
-use foreread_cli::args::help::CODES_AND_UNITS;
-use foreread_cli::args::trace_output::{is_trace, output_formats};
+pub(crate) use self::args::RecordArgs;
+use self::plan::{RecordPlan, RecordedProgram};
+use foreread_cli::args::trace_output::is_trace;
 use foreread_cli::output::{Failure, cannot, plain};
 
-/// Record the file reads of a command or a running process, for `foreread-lab replay`
-///
-/// Records file, offset, length, thread and time of each read of the command and its children. Root
-/// is not needed. Each read of a file takes some microseconds longer (a seccomp filter and ptrace;
-/// docs/guide/record.md has figures). Reads of pipes and sockets are stopped, too, but not
-/// recorded. Accesses to mapped memory, io_uring, io_submit and calls of 32-bit programs are not
-/// recorded; a line at the end counts them. Unless root records, programs cannot gain privileges
-/// (sudo, ping); a line names those that tried.
-///
-/// The recording ends with the last process of the command. If the command leaves some behind (a
-/// daemon), a line on stderr names them: kill them to end the recording. Ctrl-C and Ctrl-\ go to
-/// the command; SIGTERM is passed on to it. The exit code is that of the command.
-#[derive(Debug, Args)]
-#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct RecordArgs {
-    /// Trace file to write
-    ///
-    /// FILE must be absent, empty, or a trace of a format of --to (docs/guide/files.md). If its
-    /// disk fills up, the trace ends there; the command still runs to its end, a line on stderr
-    /// says so, and the exit code is 2.
-    #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
-
-    /// Trace format
-    ///
-    /// fio-3 has no threads, has times in microseconds, and hashes names with white space; the
-    /// other formats are lossless.
-    #[arg(long, value_name = "FORMAT", value_parser = output_formats(), default_value = "foreread")]
-    to: OutputFormat,
-
-    /// Replace file names by hashes
-    ///
-    /// Equal names have equal hashes in every trace. Hashes of names that can be guessed can be
-    /// confirmed.
-    #[arg(long)]
-    hash_names: bool,
-
-    /// Record a running process instead of a command
-    ///
-    /// Records the process, its threads and the processes it starts, until it exits, or until
-    /// Ctrl-C or SIGTERM ends the recording. The process continues then, also if this command is
-    /// killed. Uses ptrace: each system call of the process stops twice, and no debugger may be
-    /// attached.
-    #[arg(long, value_name = "PID", conflicts_with = "command")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    pid: Option<u32>,
-
-    /// Command and its arguments
-    #[arg(required_unless_present = "pid", last = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
-}
-
-const EXAMPLES: &str = "\
-Examples:
-  foreread record -o scan.frt -- sqlite3 my.db 'select count(*) from t'
-  foreread record -o status.csv --to csv --hash-names -- git status
-  foreread record -o server.frt --pid 4711
-  foreread-lab replay scan.frt --html scan.html
-
-";
-
-pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
-    if args.pid.is_none() && is_stdout(&args.output) {
-        let shown = args.output.display();
-        let line = format!("--output {shown}: stdout is the command's; give the trace a file");
-        return Err(Failure::WrongUse(line));
-    }
+pub(crate) fn run(args: RecordArgs) -> Result<(), Failure> {
+    let plan = args.plan()?;
     let inputs: [CommandInput<'_>; 0] = [];
-    let file = ResultFile::create(&args.output, &inputs, is_trace).map_err(file_error)?;
-    match args.pid {
-        Some(process) => run_process(args, process, file),
-        None => run_command(args, file),
+    let file = ResultFile::create(&plan.file, &inputs, is_trace).map_err(file_error)?;
+    match &plan.program {
+        RecordedProgram::Process(process) => run_process(&plan, *process, file),
+        RecordedProgram::Command(command) => run_command(&plan, command, file),
     }
 }
 
@@ -105,14 +41,16 @@ fn file_error(error: FileError) -> Failure {
     Failure::WrongUse(format!("--output {error}"))
 }
 
-fn run_command(args: &RecordArgs, file: ResultFile) -> Result<(), Failure> {
-    let (program, rest) = args.command.split_first().expect("clap requires a command");
-    let command = RecordCommand { program: program.clone(), args: rest.to_vec() };
+fn run_command(
+    plan: &RecordPlan,
+    command: &RecordCommand,
+    file: ResultFile,
+) -> Result<(), Failure> {
     let terminator = Terminator::new().map_err(cannot("listen to signals"))?;
-    let waits = |left: &[LeftProcess]| say_left(&program.to_string_lossy(), left);
+    let waits = |left: &[LeftProcess]| say_left(&command.program.to_string_lossy(), left);
     let summary =
-        written(args, file, |writer| record(&command, writer, |pid| terminator.watch(pid), waits))?;
-    say(args, &summary.totals);
+        written(plan, file, |writer| record(command, writer, |pid| terminator.watch(pid), waits))?;
+    say(plan, &summary.totals);
     if let Some(error) = &summary.untraced {
         let line = format!(
             "the command could not be traced ({error}), so its reads stopped at a listener: a \
@@ -127,25 +65,25 @@ fn run_command(args: &RecordArgs, file: ResultFile) -> Result<(), Failure> {
     }
 }
 
-fn run_process(args: &RecordArgs, process: u32, file: ResultFile) -> Result<(), Failure> {
+fn run_process(plan: &RecordPlan, process: u32, file: ResultFile) -> Result<(), Failure> {
     let attached = |threads: usize| {
         let line = format!("recording process {process} ({threads} threads); Ctrl-C ends that");
         // Lost if stderr is closed.
         let _ = writeln!(io::stderr(), "foreread: {line}");
     };
     let left = |left: &[LeftProcess]| say_running(process, left);
-    let summary = written(args, file, |writer| record_process(process, writer, attached, left))?;
-    say(args, &summary.totals);
+    let summary = written(plan, file, |writer| record_process(process, writer, attached, left))?;
+    say(plan, &summary.totals);
     Ok(())
 }
 
 /// Records into a file, which is there when all of it is, or all that its disk had room for.
 fn written<T>(
-    args: &RecordArgs,
+    plan: &RecordPlan,
     file: ResultFile,
     record: impl FnOnce(&mut TraceWriter<&mut dyn io::Write>) -> Result<T, RecordError>,
 ) -> Result<T, Failure> {
-    let kept = match args.to {
+    let kept = match plan.format {
         OutputFormat::Foreread => KeptPart::Bytes,
         OutputFormat::Csv | OutputFormat::FioV3 => KeptPart::Lines,
     };
@@ -154,7 +92,7 @@ fn written<T>(
     let mut hashed = 0;
     let written = file.write_what_fits(kept, |out| {
         // The program runs once: its reads are kept.
-        let writer = TraceWriter::new(out, args.to, args.hash_names);
+        let writer = TraceWriter::new(out, plan.format, plan.hash_names);
         let mut writer = writer.unheld_names(UnheldNames::Hashed);
         let recorded = record(&mut writer);
         hashed = writer.hashed_names();
@@ -173,7 +111,7 @@ fn written<T>(
         return Err(Failure::WrongUse(error.to_string()));
     }
     if let Some(error) = written.map_err(file_error)? {
-        let path = args.output.display();
+        let path = plan.file.display();
         let line = format!("--output {path}: {error}; the trace has the reads before that");
         return Err(Failure::WrongUse(line));
     }
@@ -189,10 +127,10 @@ fn written<T>(
 }
 
 /// Prints a summary to stderr, including accesses that were not recorded.
-fn say(args: &RecordArgs, totals: &RecordTotals) {
+fn say(plan: &RecordPlan, totals: &RecordTotals) {
     let mut lines = vec![format!(
         "{}: {} reads of {} files, {} MiB",
-        args.output.display(),
+        plan.file.display(),
         totals.reads,
         totals.files,
         totals.bytes >> 20

@@ -210,7 +210,7 @@ fn private_folder(plan: &ServePlan) -> Result<Option<PrivateDirectory>, Failure>
     Ok(Some(folder))
 }
 
-/// Opened target.
+/// The opened target, before it is served.
 struct OpenedTarget {
     engine: Engine,
     file: foreread::File,

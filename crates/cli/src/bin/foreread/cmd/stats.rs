@@ -1,56 +1,20 @@
 //! `foreread stats`: prints the statistics of a running server.
 
+mod args;
+mod plan;
 mod report;
 
-use clap::Args;
 use foreread_serve::stats::ServerStats;
 
+pub(crate) use self::args::StatsArgs;
+use self::plan::StatsPlan;
 use crate::control::client::{ask, understood};
-use foreread_cli::args::help::CODES_AND_UNITS;
 use foreread_cli::output::{Failure, Printer};
 
-/// Show statistics of a running server: cache hits, read-ahead, device, clients
-///
-/// Queries the `foreread serve` or `foreread mount --control` that listens on SOCKET. Counters
-/// start with the server; figures marked "now" are current values. docs/guide/serve.md defines all
-/// of them.
-#[derive(Debug, Args)]
-#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct StatsArgs {
-    /// Unix socket of the server, or its NBD URI
-    socket: String,
-
-    /// Print JSON with one data object
-    ///
-    /// Keys: version, up_s (seconds); export: target, name, bytes, read_only, buffered (why; else
-    /// null), io; memory, now: bound_bytes, idle_bytes, dirty_bytes; reads: hit, waited, alone,
-    /// waited_for_memory; pages: wanted, hit_in_flight, miss, failed, retried; ahead, in pages:
-    /// issued, hinted, evicted_before_use, window_pages, and counts: markers, markers_dropped,
-    /// shortened, hints_shortened, windows (a list of up_to_bytes and count; null: larger than
-    /// all); cache, in pages: evicted, activated, demoted, refaulted.
-    ///
-    /// writes: asked, pages, partial, waited_for_pages, waited_for_room, retried, failed, flushes,
-    /// flush_failures, rewritten, lost; device, read and write: requests, bytes, expired, and now:
-    /// queued, in_flight, limit (null: none), fit (null: not known; else per_request_ns,
-    /// per_kib_ns, parallel, samples); store (of an object; else null): requests, retried, hedged,
-    /// throttled, failed, bytes, cost; clients: connections (now), accepted, refused, misbehaved,
-    /// requests (by kind), errors, read_bytes, written_bytes.
-    ///
-    /// Existing keys keep their meaning; keys may be added.
-    #[arg(long)]
-    json: bool,
-}
-
-const EXAMPLES: &str = "\
-Examples:
-  foreread stats /tmp/disk.sock
-  foreread stats /tmp/disk.sock --json | jq .data[0].ahead.evicted_before_use
-
-";
-
-pub(crate) fn run(args: &StatsArgs, out: &mut Printer) -> Result<(), Failure> {
-    let text = ask(&args.socket, "stats")?;
+pub(crate) fn run(args: StatsArgs, out: &mut Printer) -> Result<(), Failure> {
+    let StatsPlan { socket, is_json } = args.plan();
+    let text = ask(&socket, "stats")?;
     // Parsed, so that answers of other servers are not passed on.
-    let stats: ServerStats = understood(&args.socket, &text)?;
-    if args.json { out.json("stats", [&stats]) } else { report::print(out, &stats) }
+    let stats: ServerStats = understood(&socket, &text)?;
+    if is_json { out.json("stats", [&stats]) } else { report::print(out, &stats) }
 }

@@ -10,7 +10,7 @@ use foreread_core::prefetch::walk::PageSet;
 use foreread_core::units::{PageIndex, Pages};
 
 /// Runs of resident pages, and the markers on them.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct ResidentPages {
     /// Start and end of each run; adjacent runs are merged.
     runs: BTreeMap<PageIndex, PageIndex>,

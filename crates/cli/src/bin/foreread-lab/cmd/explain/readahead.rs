@@ -1,105 +1,46 @@
 //! `foreread-lab explain readahead`: feed a policy reads, see each decision as a line.
 
+mod args;
 mod picture;
 mod read;
 
+pub(crate) use args::ReadaheadArgs;
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::ops::Range;
 
-use clap::builder::TypedValueParser;
 use foreread_core::prefetch::walk::{PolicyMemory, ReadWalk};
 use foreread_core::prefetch::{
     Advice, Decided, Policy, Rules, StreamState, Streams, Trigger, WindowLimits,
 };
-use foreread_core::units::{ByteCount, MAX_FILE_BYTES, MAX_FILE_PAGES, PageIndex, Pages};
+use foreread_core::units::{ByteCount, PageIndex};
 use serde::Serialize;
 
-use self::read::{MOST_PAGES, ReadAction, ReadStep, parse_range, parse_step};
+use self::read::{ReadAction, ReadStep};
 use super::pages::ResidentPages;
-use crate::args::policy::explained_policies;
-use foreread_cli::args::help::CODES_AND_UNITS;
 use foreread_cli::output::{Failure, Printer};
-use foreread_core::sizes;
 
-/// Show the decisions of a read-ahead policy for a series of reads
-///
-/// Makes the READs in order on one file with an empty cache (but see --resident) from which nothing
-/// is evicted. Prints each decision of the policy as one line, in the format of Linux's read-ahead
-/// trace. A read that hits the cache and meets no marker prints nothing.
-#[derive(Debug, clap::Args)]
-#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct ReadaheadArgs {
-    /// Read-ahead policy
-    #[arg(long, default_value = Policy::default().name(), value_parser = explained_policies())]
+/// A policy, a file, and the reads that are made on it.
+struct ReadaheadPlan {
     policy: Policy,
-
-    /// Largest window, in pages
-    ///
-    /// read_ahead_kb of Linux divided by 4. 0 disables read-ahead.
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = up_to_most_pages())]
-    max_pages: u64,
-
-    /// Largest request of the device, in pages; 0 for no limit
-    ///
-    /// linux-6 sends a read that exceeds the window, but not this, as one request.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = up_to_most_pages())]
-    io_pages: u64,
-
-    /// File length in pages [default: longer than any read]
-    #[arg(long, value_name = "N", conflicts_with = "file_bytes")]
-    #[arg(value_parser = clap::value_parser!(u64).range(..=MAX_FILE_PAGES.0))]
-    file_pages: Option<u64>,
-
-    /// File length as a size, which may end within a page
-    #[arg(long, value_name = "SIZE", value_parser = parse_file_bytes)]
-    file_bytes: Option<ByteCount>,
-
-    /// Add a rule that was never merged into Linux; may be repeated
-    #[arg(long, value_name = "RULE", value_enum, value_delimiter = ',')]
-    rule: Vec<ReadaheadRule>,
-
-    /// Pages resident before the first read, END excluded; may be repeated
-    #[arg(long, value_name = "FIRST..END", value_parser = parse_range)]
-    resident: Vec<Range<PageIndex>>,
-
-    /// Set a marker on a resident page; may be repeated
-    #[arg(long, value_name = "PAGE")]
-    mark: Vec<u64>,
-
-    /// Draw the pages below the lines, as on a terminal
-    #[arg(long, conflicts_with = "json")]
-    picture: bool,
-
-    /// Print JSON, one data object per decision
-    ///
-    /// Keys: stream (null if it has no name), pattern, req_page, req_pages, ra_start, ra_size,
-    /// ra_async, async, submitted; numbers in pages.
-    #[arg(long)]
-    json: bool,
-
-    /// Reads as PAGE+COUNT in pages, or @POS:LEN in bytes; NAME: before it names another stream
-    ///
-    /// A stream is the state of one reader, like an open file in Linux. All streams read the same
-    /// file. Reads without a name share one stream.
-    ///
-    /// After the name, seek: marks an explicit seek before the read (only the rule lseek uses it),
-    /// and hint: pages that will be needed (they are read at once, and nothing is printed).
-    /// advise:random, advise:sequential and advise:normal in place of a read change the expected
-    /// pattern from there on.
-    #[arg(value_name = "READ", required = true, value_parser = parse_step)]
+    limits: WindowLimits,
+    /// One past the file's last byte.
+    file_end: ByteCount,
+    rules: Rules,
+    /// Cache before the first read.
+    resident: ResidentPages,
     reads: Vec<ReadStep>,
+    format: ReadaheadFormat,
 }
 
-/// A rule, as the command line names it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
-enum ReadaheadRule {
-    /// A small read at page 0 right after a seek starts no window
-    Lseek,
-    /// A window is extended to the end of the file if little is left
-    SnapEof,
-    /// Streams that read backwards get windows, too
-    Backwards,
+/// Printed form of the decisions.
+#[derive(Eq, PartialEq)]
+enum ReadaheadFormat {
+    /// Lines, with a picture on a terminal.
+    Lines,
+    /// Lines and a picture.
+    Picture,
+    Json,
 }
 
 /// State of one reader's stream.
@@ -107,7 +48,6 @@ enum ReadaheadRule {
 struct ExplainedStream {
     state: StreamState,
     advice: Advice,
-    prev_pos: Option<ByteCount>,
 }
 
 /// A decision with its stream.
@@ -131,8 +71,9 @@ struct DecisionJson<'line> {
 }
 
 pub(super) fn run(args: &ReadaheadArgs, out: &mut Printer) -> Result<(), Failure> {
-    let ReadaheadExplanation { lines, hints } = explain(args, resident(args)?);
-    if args.json {
+    let plan = args.resolve()?;
+    let ReadaheadExplanation { lines, hints } = explain(&plan);
+    if plan.format == ReadaheadFormat::Json {
         return out.json("explain readahead", lines.iter().map(explained));
     }
     for DecisionLine { stream, decided } in &lines {
@@ -142,10 +83,10 @@ pub(super) fn run(args: &ReadaheadArgs, out: &mut Printer) -> Result<(), Failure
             None => writeln!(out, "{decided}")?,
         }
     }
-    if args.picture || out.is_terminal() {
-        let end = file_end(args).pages_up();
+    if plan.format == ReadaheadFormat::Picture || out.is_terminal() {
+        let end = PageIndex(plan.file_end.pages_up().0);
         let decided: Vec<_> = lines.iter().map(|line| line.decided).collect();
-        picture::draw(out, args.policy, PageIndex(end.0), resident(args)?, &decided, &hints)?;
+        picture::draw(out, plan.policy, end, plan.resident, &decided, &hints)?;
     }
     Ok(())
 }
@@ -157,13 +98,13 @@ struct ReadaheadExplanation {
 }
 
 /// Makes all reads, and gives every decision in order.
-fn explain(args: &ReadaheadArgs, mut pages: ResidentPages) -> ReadaheadExplanation {
-    let end = file_end(args);
-    let limits = WindowLimits { max: Pages(args.max_pages), io_pages: Pages(args.io_pages) };
+fn explain(plan: &ReadaheadPlan) -> ReadaheadExplanation {
+    let end = plan.file_end;
+    let mut pages = plan.resident.clone();
     let mut streams: BTreeMap<Option<&str>, ExplainedStream> = BTreeMap::new();
     let mut remembered = Streams::default();
     let (mut lines, mut hints) = (Vec::new(), Vec::new());
-    for ReadStep { stream: name, action } in &args.reads {
+    for ReadStep { stream: name, action } in &plan.reads {
         let stream = streams.entry(name.as_deref()).or_default();
         let (seeks, pos, read_end) = match action {
             ReadAction::Read { seeks, pos, end } => (*seeks, *pos, *end),
@@ -185,12 +126,11 @@ fn explain(args: &ReadaheadArgs, mut pages: ResidentPages) -> ReadaheadExplanati
             continue;
         }
         let reader = ReadWalk {
-            policy: args.policy,
-            limits,
-            prev_pos: stream.prev_pos,
+            policy: plan.policy,
+            limits: plan.limits,
             end: PageIndex(end.pages_up().0),
             advice: stream.advice,
-            rules: rules(args),
+            rules: plan.rules,
         };
         let first = pos.page();
         let count = PageIndex(read_end.pages_up().0) - first;
@@ -198,19 +138,9 @@ fn explain(args: &ReadaheadArgs, mut pages: ResidentPages) -> ReadaheadExplanati
         reader.read(memory, &mut pages, first, count, |decided| {
             lines.push(DecisionLine { stream: name.clone(), decided });
         });
-        stream.prev_pos = Some(read_end.min(end));
+        stream.state.prev_pos = Some(read_end.min(end));
     }
     ReadaheadExplanation { lines, hints }
-}
-
-fn rules(args: &ReadaheadArgs) -> Rules {
-    let is_on = |rule| args.rule.contains(&rule);
-    Rules {
-        lseek: is_on(ReadaheadRule::Lseek),
-        snap_eof: is_on(ReadaheadRule::SnapEof),
-        backwards: is_on(ReadaheadRule::Backwards),
-        ..Rules::default()
-    }
 }
 
 fn explained(line: &DecisionLine) -> DecisionJson<'_> {
@@ -230,81 +160,3 @@ fn explained(line: &DecisionLine) -> DecisionJson<'_> {
         submitted: submitted.0,
     }
 }
-
-/// One past the file's last byte.
-fn file_end(args: &ReadaheadArgs) -> ByteCount {
-    match (args.file_bytes, args.file_pages) {
-        (Some(bytes), _) => bytes,
-        // The last page of the longest file lacks a byte.
-        (None, Some(pages)) => Pages(pages).bytes().min(MAX_FILE_BYTES),
-        (None, None) => MAX_FILE_BYTES,
-    }
-}
-
-/// The cache before the first read.
-fn resident(args: &ReadaheadArgs) -> Result<ResidentPages, Failure> {
-    let end = PageIndex(file_end(args).pages_up().0);
-    let mut pages = ResidentPages::default();
-    for range in &args.resident {
-        if range.end > end {
-            let Range { start, end: last } = range;
-            let line = format!("--resident {start}..{last} goes past the file's {end} pages");
-            return Err(Failure::WrongUse(line));
-        }
-        pages.insert(range.clone());
-    }
-    for &page in &args.mark {
-        if !pages.mark(PageIndex(page)) {
-            let line = format!("--mark {page}: only a resident page can be marked; see --resident");
-            return Err(Failure::WrongUse(line));
-        }
-    }
-    Ok(pages)
-}
-
-fn up_to_most_pages() -> impl TypedValueParser<Value = u64> {
-    clap::value_parser!(u64).range(..=MOST_PAGES)
-}
-
-fn parse_file_bytes(text: &str) -> Result<ByteCount, String> {
-    let size = sizes::parse(text)?;
-    let is_fine = size <= MAX_FILE_BYTES;
-    is_fine.then_some(size).ok_or_else(|| "no file is longer than 2^63 - 1 bytes".to_owned())
-}
-
-const EXAMPLES: &str = "\
-Printer:
-  subsequent(req=64+32, ra=128+256-256, async=1) = 256
-    pattern     why: initial0, initial, oversize, subsequent, context, interleaved, backwards,
-                strided, thrash, random
-    req         the requested page, and the number of pages left of the read
-    ra          the window: start, size, and the number of pages from the marker on, which triggers
-                the next window; for a random read, the pages it reads
-    async       1 if a marker was hit, 0 if a page was missing and its reader waits
-    = 256       pages read from the device: neither resident nor past the end of the file
-  A named stream prints as subsequent@NAME(..).
-
-Examples:
-  A server's reads: 64 pages, then 32 at a time:
-    foreread-lab explain readahead --policy linux-2.6.31 --max-pages 256 0+64 64+32 96+32 128+32
-  Two streams through one open file, without and with a history lookup:
-    foreread-lab explain readahead --policy linux-2.6.28 1+1 1001+1 2+1 1002+1 3+1 1003+1
-    foreread-lab explain readahead --policy linux-2.6.31 1+1 1001+1 2+1 1002+1 3+1 1003+1
-  The same, with streams found by position:
-    foreread-lab explain readahead --policy adaptive 1+1 1001+1 2+1 1002+1 3+1 1003+1
-  Two readers of one file:
-    foreread-lab explain readahead a:0+16 b:16+16 a:32+16 b:48+16
-  A tool that probes the start of a small device:
-    foreread-lab explain readahead --policy linux-2.6.28 @0:1024 @1536:16384
-  The same, where a seek to page 0 starts no stream:
-    foreread-lab explain readahead --rule lseek seek:@0:1024 seek:@1536:16384
-  A reader that announces random reads:
-    foreread-lab explain readahead advise:random 0+1 1+1 hint:8+8 8+1 2+1
-  A file read backwards:
-    foreread-lab explain readahead --rule backwards 100+1 99+1 95+1 79+1
-  A window as long as the history:
-    foreread-lab explain readahead --policy thrash-2009 --resident 0..39 --mark 26 26+1
-    foreread-lab explain readahead --policy thrash-2010 --max-pages 64 --resident 0..39 \\
-        --mark 26 26+1
-
-";

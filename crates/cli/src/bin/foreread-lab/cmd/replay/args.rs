@@ -58,8 +58,8 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "FORMAT", value_parser = trace_formats())]
     format: Option<TraceFormat>,
 
-    /// Device model: a known one, or a FILE (with a / or ending in .toml) from `foreread tune
-    /// --device-model`; it is enlarged to hold the files
+    /// Device model, enlarged to hold the files: a known one, or a FILE (with a / or ending in
+    /// .toml) that `foreread tune --device-model` has written
     #[arg(long, value_name = "NAME|FILE", default_value = "cloud-gp3")]
     #[arg(value_parser = device_models())]
     device: DeviceModelArg,
@@ -190,7 +190,7 @@ Examples:
   foreread tune /dev/sdb --device-model sdb.toml; foreread-lab replay program.frt --device sdb.toml
   foreread-lab replay hm_1.csv.gz --policy linux-6 adaptive --max-window 128K 1M
   foreread-lab replay program.frt --html replay.html
-  foreread-lab replay program.frt --memory 64M --series series.csv --interval 100ms
+  foreread-lab replay program.frt --memory 64M --series series.csv
   foreread-lab replay program.frt --device store.toml --seeds 10
   foreread-lab replay program.frt --memory 64M 256M 1G --csv table.csv
   foreread-lab replay program.frt --real /mnt/copy --memory 64M 256M
@@ -280,7 +280,7 @@ impl ReplayArgs {
         Ok(CacheMissPlan { policies, unit: CacheUnit::Page, capacities })
     }
 
-    /// Each method; foreread with each memory size, policy and window.
+    /// Plans a run for each method, and for foreread one for each memory size, policy and window.
     fn real(&self, target: &Path) -> Result<RealPlan, Failure> {
         let memories = self.memories(&REAL_MEMORY, PageCache::MAX_BOUND)?;
         let windows = self.windows(&[Policy::Adaptive], None);
@@ -326,8 +326,8 @@ impl ReplayArgs {
         Ok(memories.to_vec())
     }
 
-    /// Each policy with each of its largest windows; None: learnt. The window of some policies
-    /// follows from the model of the device, if there is one.
+    /// Returns each policy with each of its largest windows; None: learnt. The window of some
+    /// policies follows from the model of the device, if there is one.
     fn windows(
         &self,
         default: &[Policy],
@@ -340,8 +340,8 @@ impl ReplayArgs {
 
 const MEMORY: [ByteCount; 3] = [ByteCount(64 << 20), ByteCount(256 << 20), ByteCount(1 << 30)];
 
-/// The same on a real target, where each takes as long as the trace.
+/// Default memory sizes on a real target: only one, since each run takes as long as the trace.
 const REAL_MEMORY: [ByteCount; 1] = [ByteCount(256 << 20)];
 
-/// As of a simulated run.
+/// Largest memory, the same as in a simulated run.
 const MAX_MEMORY: ByteCount = ByteCount(64 << 30);

@@ -32,9 +32,10 @@ pub(super) fn page(
     notes: &[String],
     sections: Vec<ReportSection>,
 ) -> ReportPage {
-    let first = rows.first().map_or("", |row| row.trace.as_str());
-    let of_first: Vec<ReplayRow> = rows.iter().filter(|row| row.trace == first).cloned().collect();
-    let headline = sentence(&of_first).unwrap_or_else(|| "What each policy waits for.".to_owned());
+    let first = rows.first().map_or("", |row| row.setup.trace.as_str());
+    let of_first: Vec<ReplayRow> =
+        rows.iter().filter(|row| row.setup.trace == first).cloned().collect();
+    let headline = sentence(&of_first).unwrap_or_else(|| "Waits with each policy.".to_owned());
     let others = sections.len().saturating_sub(1);
     let title = match others {
         0 => format!("foreread-lab replay: {first}"),
@@ -49,16 +50,16 @@ pub(super) fn page(
 /// The section of one trace.
 pub(super) fn section(of: &TraceReplays<'_>) -> ReportSection {
     let first = &of.rows[0];
-    let mut section = ReportSection::new(&first.trace);
+    let mut section = ReportSection::new(&first.setup.trace);
     let words = format!(
         "{} reads in {} files, {} level, {} loop x {}, on the model {}{}.",
         first.reads,
         of.summary.files.len(),
-        first.level,
-        first.pace,
-        first.scale,
+        first.setup.level,
+        first.setup.pace,
+        first.setup.scale,
         of.device,
-        if first.warm { ", from a warm cache" } else { "" }
+        if first.setup.warm { ", from a warm cache" } else { "" }
     );
     section.blocks.push(ReportBlock::Paragraph(words));
     if !of.is_only {
@@ -66,7 +67,7 @@ pub(super) fn section(of: &TraceReplays<'_>) -> ReportSection {
         section.blocks.extend(sentence(of.rows).map(ReportBlock::Paragraph));
     }
     let mut charts = vec![ReportChart::Bars(waits(of.rows))];
-    if of.rows.iter().any(|row| row.memory != first.memory) {
+    if of.rows.iter().any(|row| row.setup.memory != first.setup.memory) {
         charts.push(ReportChart::Lines(over_memory(of.rows, false)));
         charts.push(ReportChart::Lines(over_memory(of.rows, true)));
     }
@@ -90,8 +91,8 @@ fn table(rows: &[ReplayRow]) -> ReportTable {
 
 /// The row with the least waiting at the smallest memory.
 fn best(rows: &[ReplayRow]) -> Option<usize> {
-    let smallest = rows.iter().map(|row| row.memory).min()?;
-    let of_smallest = rows.iter().enumerate().filter(|(_, row)| row.memory == smallest);
+    let smallest = rows.iter().map(|row| row.setup.memory).min()?;
+    let of_smallest = rows.iter().enumerate().filter(|(_, row)| row.setup.memory == smallest);
     let best = of_smallest.min_by(|one, other| one.1.waited_s.total_cmp(&other.1.waited_s));
     best.map(|(n, _)| n)
 }
@@ -100,8 +101,8 @@ fn best(rows: &[ReplayRow]) -> Option<usize> {
 fn labels(rows: &[ReplayRow]) -> Vec<&str> {
     let mut labels = Vec::new();
     for row in rows {
-        if !labels.contains(&row.label.as_str()) {
-            labels.push(row.label.as_str());
+        if !labels.contains(&row.setup.label.as_str()) {
+            labels.push(row.setup.label.as_str());
         }
     }
     labels
@@ -111,8 +112,8 @@ fn labels(rows: &[ReplayRow]) -> Vec<&str> {
 fn memories(rows: &[ReplayRow]) -> Vec<u64> {
     let mut memories = Vec::new();
     for row in rows {
-        if !memories.contains(&row.memory) {
-            memories.push(row.memory);
+        if !memories.contains(&row.setup.memory) {
+            memories.push(row.setup.memory);
         }
     }
     memories
@@ -121,20 +122,25 @@ fn memories(rows: &[ReplayRow]) -> Vec<u64> {
 fn waits(rows: &[ReplayRow]) -> BarChart {
     let labels = labels(rows);
     let bar = |row: &ReplayRow| ChartBar {
-        label: row.label.clone(),
+        label: row.setup.label.clone(),
         value: row.waited_s,
-        series: labels.iter().position(|label| *label == row.label).unwrap_or(0),
+        series: labels.iter().position(|label| *label == row.setup.label).unwrap_or(0),
     };
     let group = |memory: u64| BarGroup {
         name: format!("with {}", memory_words(memory)),
-        bars: rows.iter().filter(|row| row.memory == memory).map(bar).collect(),
+        bars: rows.iter().filter(|row| row.setup.memory == memory).map(bar).collect(),
     };
+    waits_chart(memories(rows).into_iter().map(group).collect())
+}
+
+/// Returns the chart of total waits.
+pub(super) fn waits_chart(groups: Vec<BarGroup>) -> BarChart {
     BarChart {
-        title: "What readers wait".to_owned(),
+        title: "Total wait of the readers".to_owned(),
         words: "The sum of all waits. Shorter is better.".to_owned(),
         value_name: "waited".to_owned(),
         unit: AxisUnit::Seconds,
-        groups: memories(rows).into_iter().map(group).collect(),
+        groups,
     }
 }
 
@@ -145,9 +151,9 @@ fn over_memory(rows: &[ReplayRow], is_share: bool) -> LineChart {
         if is_share { row.waits as f64 / row.reads.max(1) as f64 * 100.0 } else { row.waited_s }
     };
     let line = |label: &str| {
-        let of_label = rows.iter().filter(|row| row.label == label);
+        let of_label = rows.iter().filter(|row| row.setup.label == label);
         let mut points: Vec<LinePoint> =
-            of_label.map(|row| LinePoint::new(row.memory as f64, value(row))).collect();
+            of_label.map(|row| LinePoint::new(row.setup.memory as f64, value(row))).collect();
         points.sort_by(|one, other| one.x.total_cmp(&other.x));
         ChartLine { name: label.to_owned(), points, is_stepped: false }
     };
@@ -174,7 +180,7 @@ fn over_memory(rows: &[ReplayRow], is_share: bool) -> LineChart {
 #[expect(clippy::cast_precision_loss, reason = "places in a chart")]
 fn least_line(rows: &[ReplayRow]) -> Option<ChartLine> {
     let point = |memory: u64| {
-        let row = rows.iter().find(|row| row.memory == memory)?;
+        let row = rows.iter().find(|row| row.setup.memory == memory)?;
         Some(LinePoint::new(memory as f64, row.least_waited_s?))
     };
     let mut points: Vec<LinePoint> = memories(rows).into_iter().filter_map(point).collect();
@@ -183,17 +189,17 @@ fn least_line(rows: &[ReplayRow]) -> Option<ChartLine> {
     (!points.is_empty()).then_some(ChartLine { name, points, is_stepped: false })
 }
 
-/// Of the reads that waited: how many waited longer.
+/// Chart of the waits: the share of reads that waited longer than a time.
 fn distribution(of: &TraceReplays<'_>) -> LineChart {
-    let smallest = of.rows.iter().map(|row| row.memory).min();
-    let rows = of.rows.iter().zip(of.figures).filter(|(row, _)| Some(row.memory) == smallest);
+    let smallest = of.rows.iter().map(|row| row.setup.memory).min();
+    let rows = of.rows.iter().zip(of.figures).filter(|(row, _)| Some(row.setup.memory) == smallest);
     let memory = memory_words(smallest.unwrap_or(0));
-    let waits = rows.map(|(row, of)| (row.label.as_str(), &of.wait_latency));
+    let waits = rows.map(|(row, of)| (row.setup.label.as_str(), &of.wait_latency));
     wait_distribution(format!("How long reads wait, with {memory}"), waits)
 }
 
-/// Of the reads that waited, by label: how many waited longer. Hits are left out: they would hide
-/// it.
+/// Chart of the waits, one line for each label: the share of reads that waited longer than a time.
+/// Excludes hits, which would dominate it.
 #[expect(clippy::cast_precision_loss, reason = "places in a chart")]
 pub(super) fn wait_distribution<'r>(
     title: String,
@@ -232,13 +238,15 @@ fn pictures(of: &TraceReplays<'_>) -> Vec<ReportChart> {
     let mut charts: Vec<ReportChart> = with
         .iter()
         .take(MOST_MAPS)
-        .map(|(_, row, _, picture)| ReportChart::Map(picture::map(&row.label, picture)))
+        .map(|(_, row, _, picture)| ReportChart::Map(picture::map(&row.setup.label, picture)))
         .collect();
     let shown = with.iter().filter(|(_, _, job, _)| job.how.cache.policy.0 != Policy::None);
     let shown: Vec<_> = shown.collect();
     let chosen = shown.iter().find(|(n, ..)| Some(*n) == best).or(shown.first());
     if let Some((_, row, _, picture)) = chosen {
-        charts.extend(picture::streams(&row.label, picture, of.summary).map(ReportChart::Lines));
+        charts.extend(
+            picture::streams(&row.setup.label, picture, of.summary).map(ReportChart::Lines),
+        );
     }
     charts
 }
@@ -246,5 +254,5 @@ fn pictures(of: &TraceReplays<'_>) -> Vec<ReportChart> {
 /// Steps of a distribution.
 const STEPS: u32 = 100;
 
-/// Each has up to 150 KB.
+/// Largest number of maps in a report; each has up to 150 KB.
 const MOST_MAPS: usize = 3;

@@ -103,8 +103,8 @@ fn shortened(path: &str) -> String {
     format!("..{end}")
 }
 
-/// More lines would cover each other.
+/// Largest number of streams in a chart; more lines would cover each other.
 const MOST_STREAMS: usize = 5;
 
-/// Of a name in a legend.
+/// Longest name in a legend, in characters.
 const LETTERS: usize = 36;

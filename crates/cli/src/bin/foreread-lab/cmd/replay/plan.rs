@@ -16,7 +16,7 @@ use crate::series_plan::SeriesPlan;
 /// What is replayed, and where the figures go.
 #[derive(Debug)]
 pub(super) struct ReplayPlan {
-    /// Each is replayed separately.
+    /// Traces, each replayed separately.
     pub(super) traces: Vec<PathBuf>,
     /// None: detected.
     pub(super) format: Option<TraceFormat>,
@@ -76,7 +76,7 @@ pub(super) struct CacheMissPlan {
 #[derive(Debug)]
 pub(super) struct RealPlan {
     pub(super) target: PathBuf,
-    /// Each is a run of its own.
+    /// Methods, with a separate run for each.
     pub(super) methods: Vec<RunMethod>,
     pub(super) timing: ReplayTiming,
     pub(super) is_warmed: bool,
@@ -86,7 +86,7 @@ pub(super) struct RealPlan {
     pub(super) workers: Option<u32>,
 }
 
-/// When reads are issued.
+/// Times at which reads are issued.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReplayTiming {
     /// None: open for block traces, closed for others.

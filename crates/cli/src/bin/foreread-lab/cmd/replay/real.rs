@@ -108,7 +108,7 @@ impl<'t> RealTrace<'t> {
         IssueSchedule::new(pace, choice, self.lanes)
     }
 
-    /// Each method in turn; after Ctrl-C no other.
+    /// Runs one method after the other; Ctrl-C ends the series.
     fn run_all(
         &self,
         real: &RealPlan,

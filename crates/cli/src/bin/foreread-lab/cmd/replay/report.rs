@@ -5,7 +5,7 @@ use std::io::Write as _;
 use foreread_core::prefetch::Policy;
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
-use foreread_sim::json_rows::{ReplayRow, WaitRow};
+use foreread_sim::json_rows::{ReplayRow, ReplaySetup, WaitRow};
 
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::table;
@@ -24,8 +24,8 @@ pub(super) fn cells(row: &ReplayRow) -> [String; 15] {
     #[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
     let waits = row.waits as f64 / row.reads.max(1) as f64 * 100.0;
     [
-        row.label.clone(),
-        memory_words(row.memory),
+        row.setup.label.clone(),
+        memory_words(row.setup.memory),
         format!("{waits:.1} %"),
         format!("{:.3}", row.waited_s),
         row.least_waited_s.map_or_else(none, |least| format!("{least:.3}")),
@@ -47,7 +47,7 @@ pub(super) fn print(out: &mut Printer, rows: &[ReplayRow]) -> Result<(), Failure
     print_each(
         out,
         rows,
-        |row| &row.trace,
+        |row| &row.setup.trace,
         |out, of_trace| {
             out.entry("", &headline(&of_trace[0]))?;
             writeln!(out)?;
@@ -59,7 +59,8 @@ pub(super) fn print(out: &mut Printer, rows: &[ReplayRow]) -> Result<(), Failure
 
 /// Returns trace, settings and device of a replay.
 pub(super) fn headline(row: &ReplayRow) -> String {
-    let ReplayRow { trace, reads, level, pace, scale, device, warm, .. } = row;
+    let ReplayRow { setup, reads, .. } = row;
+    let ReplaySetup { trace, level, pace, scale, device, warm, .. } = setup;
     let cache = if *warm { ", warm cache" } else { "" };
     format!("{trace}: {reads} reads, {level} level, {pace} loop x {scale}, on {device}{cache}")
 }
@@ -93,27 +94,29 @@ pub(super) const HEADING: [&str; 15] = [
 /// Returns the waiting that the best policy saves compared with no read-ahead, and the effect of
 /// more memory.
 pub(super) fn sentence(rows: &[ReplayRow]) -> Option<String> {
-    let smallest = rows.iter().map(|row| row.memory).min()?;
+    let smallest = rows.iter().map(|row| row.setup.memory).min()?;
     let none = Policy::None.name();
     let of = |memory: u64| {
-        let base = rows.iter().find(|row| row.memory == memory && row.policy == none)?;
-        let others = rows.iter().filter(|row| row.memory == memory && row.policy != none);
+        let base =
+            rows.iter().find(|row| row.setup.memory == memory && row.setup.policy == none)?;
+        let others =
+            rows.iter().filter(|row| row.setup.memory == memory && row.setup.policy != none);
         let best = others.min_by(|one, other| one.waited_s.total_cmp(&other.waited_s))?;
         Some((best, percent_saved(best, base)))
     };
     let size = memory_words;
     let (best, saved) = of(smallest)?;
-    let base = rows.iter().find(|row| row.memory == smallest && row.policy == none)?;
+    let base = rows.iter().find(|row| row.setup.memory == smallest && row.setup.policy == none)?;
     if base.waits == 0 {
         return Some(format!("With {}, no read waits, also without read-ahead.", size(smallest)));
     }
     let mut text = if saved > 0.5 {
-        let (memory, label) = (size(smallest), &best.label);
+        let (memory, label) = (size(smallest), &best.setup.label);
         format!("With {memory}, {label} saves {saved:.0} % of the waiting without read-ahead")
     } else {
         format!("With {}, read-ahead saves nothing of this trace", size(smallest))
     };
-    let more = rows.iter().map(|row| row.memory).filter(|memory| *memory > smallest);
+    let more = rows.iter().map(|row| row.setup.memory).filter(|memory| *memory > smallest);
     if let Some(largest) = more.max()
         && let Some((row, _)) = of(largest)
     {
@@ -122,7 +125,7 @@ pub(super) fn sentence(rows: &[ReplayRow]) -> Option<String> {
         text += &if points < 0.5 {
             format!("; {memory} would save no more")
         } else {
-            format!("; {memory} would save {points:.0} points more (with {})", row.label)
+            format!("; {memory} would save {points:.0} points more (with {})", row.setup.label)
         };
     }
     Some(text + ".")
@@ -136,12 +139,12 @@ fn percent_saved(row: &ReplayRow, base: &ReplayRow) -> f64 {
 /// Returns notes on one replay.
 pub(super) fn notes(row: &ReplayRow) -> Vec<String> {
     let mut notes = Vec::new();
-    let label = &row.label;
+    let label = &row.setup.label;
     if row.failed > 0 {
         notes.push(format!("{label}: {} reads failed", row.failed));
     }
     if row.late > 0 {
-        let memory = memory_words(row.memory);
+        let memory = memory_words(row.setup.memory);
         notes.push(format!(
             "{label} with {memory}: the device cannot keep up with the times of the trace: {} reads \
              began late, with 1024 others in flight; --loop closed, or a larger --scale",

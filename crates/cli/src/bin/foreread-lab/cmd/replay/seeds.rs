@@ -13,7 +13,7 @@ use foreread_cli::table;
 
 /// A table for each trace.
 pub(super) fn print(out: &mut Printer, rows: &[ReplayComparisonRow]) -> Result<(), Failure> {
-    let of_one = |row: &ReplayComparisonRow| row.policy == rows[0].policy;
+    let of_one = |row: &ReplayComparisonRow| row.setup.policy == rows[0].setup.policy;
     let is_compared = !rows.iter().all(of_one);
     let print = |out: &mut Printer, of_trace: &[ReplayComparisonRow]| -> Result<_, Failure> {
         out.entry("", &headline(&of_trace[0].runs[0]))?;
@@ -25,7 +25,7 @@ pub(super) fn print(out: &mut Printer, rows: &[ReplayComparisonRow]) -> Result<(
         }
         Ok(Some(legend(of_trace, is_compared)))
     };
-    print_each(out, rows, |row| &row.trace, print)
+    print_each(out, rows, |row| &row.setup.trace, print)
 }
 
 fn legend(rows: &[ReplayComparisonRow], is_compared: bool) -> String {
@@ -33,15 +33,15 @@ fn legend(rows: &[ReplayComparisonRow], is_compared: bool) -> String {
     if !is_compared {
         return format!("{means}.");
     }
-    let first = &rows[0].policy;
+    let first = &rows[0].setup.policy;
     format!("{means}; x waited is times that of {first}, paired by seed, with its 95 % interval.")
 }
 
 fn cells(row: &ReplayComparisonRow) -> [String; HEADING.len()] {
     let least = row.least_waited_s;
     [
-        row.label.clone(),
-        memory_words(row.memory),
+        row.setup.label.clone(),
+        memory_words(row.setup.memory),
         percent(row.waits, row.reads),
         mean(row.waited_s, 3),
         least.map_or_else(|| "-".to_owned(), |least| format!("{least:.3}")),

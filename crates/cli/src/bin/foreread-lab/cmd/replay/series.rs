@@ -20,12 +20,12 @@ pub(super) fn write(
 
 fn cells(row: &ReplayRow) -> Vec<String> {
     vec![
-        text_cell(&row.trace),
-        text_cell(&row.device),
-        row.policy.clone(),
-        row.eviction.to_owned(),
-        value_cell(row.max_window),
-        row.memory.to_string(),
+        text_cell(&row.setup.trace),
+        text_cell(&row.setup.device),
+        row.setup.policy.clone(),
+        row.setup.eviction.to_owned(),
+        value_cell(row.setup.max_window),
+        row.setup.memory.to_string(),
         row.seed.to_string(),
     ]
 }

@@ -122,15 +122,16 @@ pub(super) const HEADING: [&str; 6] = ["row", "", "column", "seed", "ours", "err
 const INTRODUCTION: &str = "\
 # The seeds
 
-The policies of foreread come from five threads of kernel lists, 2002 to 2012. Here is every table
-that was published in them, beside what the simulator makes of the same experiment, cell by cell.
+The policies of foreread come from five threads on kernel mailing lists, 2002 to 2012. This page
+shows every table published in them next to the simulator's results for the same experiment, cell by
+cell.
 
     foreread-lab seeds
 
-prints the same, in some seconds and without a disk; this page is `foreread-lab seeds --markdown`.
-The scenarios are in `scenarios/`, the models of devices and what they were fitted to in
-[simulator.md](simulator.md). `==>` marks the row that the author of a table marked.
+prints the same in a few seconds, without a disk; this page is `foreread-lab seeds --markdown`. The
+scenarios are in `scenarios/`; [simulator.md](simulator.md) describes the device models and their
+fits. `==>` marks the row that the author of a table marked.
 
-Errors are of all published cells of a table, those that no target names included: what each verdict
-asks for is said below its table.
+Errors cover all published cells of a table, also those without a target. The verdict below each
+table says which targets it checks.
 ";

@@ -113,7 +113,7 @@ pub(crate) struct SimArgs {
     /// events, hash, unfinished (processes that still wait), waits (operations of all processes
     /// that took time: all but hits) and wait_ms (of these: mean, p50, p99, p999, max); processes:
     /// name, ops, bytes, seconds, mb_per_s (10^6 bytes), latency_ms (of all ops: mean, p50, p99,
-    /// p999, max), waits and wait_ms (of its own), other (further figures of its workload:
+    /// p999, max), waits and wait_ms (for this process), other (further figures of its workload:
     /// docs/lab/simulator.md); devices: name, reads and writes (requests), read_bytes, write_bytes,
     /// busy_seconds, and of a store also store (requests, hedged, throttled, cost); cache, in
     /// pages: pages_wanted (of reads that missed), pages_missed, pages_joined (on their way
@@ -148,8 +148,8 @@ Examples:
   foreread-lab sim mine.toml --compare before.txt
   foreread-lab sim mine.toml --policy linux-6 adaptive --memory 32M 64M --seeds 10
   foreread-lab sim mine.toml --policy linux-6 adaptive --max-window 128K auto --seeds 10 --csv out.csv
-  foreread-lab sim mine.toml --policy linux-6 adaptive --series series.csv --interval 100ms
-  foreread-lab sim rivals --scenario streaming-fast
+  foreread-lab sim mine.toml --policy linux-6 adaptive --series series.csv
+  foreread-lab sim rivals streaming-fast
 
 ";
 

@@ -3,7 +3,6 @@
 //! The order of rows does not depend on which run ends first.
 
 mod cells;
-mod csv;
 mod html;
 
 use std::io::Write as _;
@@ -18,8 +17,9 @@ use foreread_sim::scenario::Scenario;
 use self::cells::{HEADING, OF_ONE_POLICY, cells};
 use super::plan::SimPlan;
 use super::series;
+use crate::csv::CsvFile;
 use crate::intervals::{SAME_WITH_EACH_SEED, about_means};
-use crate::series_file::{SeriesFile, longest_interval};
+use crate::series_file::SeriesFile;
 use foreread_cli::html_file::HtmlFile;
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::output_file::CommandOutputs;
@@ -32,7 +32,7 @@ pub(super) fn run(plan: &SimPlan, out: &mut Printer) -> Result<(), Failure> {
     let inputs = [CommandInput { name: "the scenario", path: &plan.path }];
     let mut outputs = CommandOutputs::beside(&inputs);
     let page = HtmlFile::prepare(plan.html.as_deref(), plan.json, &mut outputs)?;
-    let table = csv::prepare(plan.csv.as_deref(), plan.json, &mut outputs)?;
+    let table = CsvFile::prepare::<ComparisonRow>(plan.csv.as_deref(), plan.json, &mut outputs)?;
     let file = SeriesFile::prepare(&plan.series, plan.json, &mut outputs)?;
     let spec = plan.series.spec(plan.runs())?;
     let keeps = RunKeeps { reads: plan.has_bounds, series: spec };
@@ -43,15 +43,13 @@ pub(super) fn run(plan: &SimPlan, out: &mut Printer) -> Result<(), Failure> {
         print(out, &rows, seeds)?;
     }
     out.flush()?;
-    let written = table.map_or(Ok(()), |table| csv::write(table, &rows));
+    let written = table.map_or(Ok(()), |table| table.write(&rows));
     let shown = page.map_or(Ok(()), |page| page.write(html::page(&rows, seeds)));
     let over_time = file.map_or(Ok(()), |file| series::write_rows(file, scenario, &rows));
     let mut notes = Vec::new();
     if seeds.len() > 1 && rows.iter().all(ComparisonRow::is_same_with_each_seed) {
         notes.push(SAME_WITH_EACH_SEED.to_owned());
     }
-    let all = rows.iter().flat_map(|row| row.runs.iter().filter_map(|run| run.series.as_ref()));
-    notes.extend(plan.series.note(longest_interval(all)));
     out.notes(&notes)?;
     written.and(shown).and(over_time).and(check(scenario, &rows))
 }

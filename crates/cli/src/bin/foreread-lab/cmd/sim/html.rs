@@ -4,12 +4,13 @@
 
 use foreread_core::sizes::Exact;
 use foreread_report::{
-    AxisScale, AxisUnit, BarChart, BarGroup, ChartAxis, ChartBar, ChartLine, LineChart, LinePoint,
-    ReportBlock, ReportChart, ReportPage, ReportSection, ReportTable,
+    AxisScale, AxisUnit, ChartAxis, ChartBar, ChartLine, LineChart, LinePoint, ReportBlock,
+    ReportChart, ReportPage, ReportSection, ReportTable,
 };
 use foreread_sim::run::RunOutcome;
 use foreread_sim::scenario::Scenario;
 
+use super::charts::{one_group, throughput_and_waits};
 use super::report::{DEVICE_HEADING, HEADING, ProcessGroup, device_line, groups, seconds, setup};
 
 pub(super) fn page(scenario: &Scenario, ran: &RunOutcome) -> ReportPage {
@@ -18,17 +19,16 @@ pub(super) fn page(scenario: &Scenario, ran: &RunOutcome) -> ReportPage {
     let mut page = ReportPage::new(&title, &headline(scenario, ran));
     let mut section = ReportSection::new("Processes");
     section.blocks.push(ReportBlock::Paragraph(format!("Run with {}.", setup(scenario))));
-    let charts = [
-        ReportChart::Bars(bars("Throughput", "Longer is better.", "MB/s", &groups, |group| {
-            group.mb_per_s(ran.end)
-        })),
-        ReportChart::Bars(BarChart {
-            unit: AxisUnit::Seconds,
-            ..bars("Waits for reads through the cache", SHORTER, "waited", &groups, waited_s)
-        }),
-        ReportChart::Lines(latency(&groups)),
-    ];
-    section.blocks.extend(charts.into_iter().map(ReportBlock::Chart));
+    let mb_per_s = |group: &ProcessGroup<'_>| group.mb_per_s(ran.end);
+    let figures: [&dyn Fn(&ProcessGroup<'_>) -> f64; 2] = [&mb_per_s, &waited_s];
+    section.blocks.extend(throughput_and_waits(figures, |figure| {
+        one_group(groups.iter().map(|group| ChartBar {
+            label: group.name.clone(),
+            value: figure(group),
+            series: 0,
+        }))
+    }));
+    section.blocks.push(ReportBlock::Chart(ReportChart::Lines(latency(&groups))));
     let mut table = ReportTable::new("Processes. Those that are alike are one row.", &HEADING);
     groups.iter().for_each(|group| table.push(group.line(ran.end)));
     section.blocks.push(ReportBlock::Table(table));
@@ -64,28 +64,6 @@ fn headline(scenario: &Scenario, ran: &RunOutcome) -> String {
     text + "."
 }
 
-fn bars(
-    title: &str,
-    words: &str,
-    value_name: &str,
-    groups: &[ProcessGroup<'_>],
-    value: impl Fn(&ProcessGroup<'_>) -> f64,
-) -> BarChart {
-    let bar = |group: &ProcessGroup<'_>| ChartBar {
-        label: group.name.clone(),
-        value: value(group),
-        series: 0,
-    };
-    let bars = groups.iter().map(bar).collect();
-    BarChart {
-        title: title.to_owned(),
-        words: words.to_owned(),
-        value_name: value_name.to_owned(),
-        unit: AxisUnit::Number,
-        groups: vec![BarGroup { name: String::new(), bars }],
-    }
-}
-
 #[expect(clippy::cast_precision_loss, reason = "a bar")]
 fn waited_s(group: &ProcessGroup<'_>) -> f64 {
     group.meters.iter().map(|meter| meter.waited_ns as f64 / 1e9).sum()
@@ -118,5 +96,3 @@ fn latency(groups: &[ProcessGroup<'_>]) -> LineChart {
         mark: None,
     }
 }
-
-const SHORTER: &str = "The sum over its readers. Shorter is better.";

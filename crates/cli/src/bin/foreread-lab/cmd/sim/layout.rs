@@ -2,43 +2,27 @@
 //!
 //! Names and contents are left out.
 
-use std::ffi::OsString;
-use std::io::Write as _;
-use std::os::unix::ffi::OsStrExt as _;
+mod args;
 
-use clap::Args;
+pub(crate) use args::LayoutArgs;
+
+use std::io::Write as _;
+
 use foreread_ext4::{Error, Ext4, FileKind};
 use foreread_sim::ext4::{BLOCK_SIZE, RecordedDirectory, RecordedEntry, RecordedLayout};
 
-use foreread_cli::args::help::CODES_AND_UNITS;
-use foreread_cli::image::{Image, ImageArgs};
+use foreread_cli::image::{Image, ImageTarget};
 use foreread_cli::output::{Failure, Printer};
 
-/// Extract the layout of a directory tree from an ext4 image
-///
-/// Prints the positions of directories and inodes below PATH in the order of a walk: blocks, inode
-/// numbers, ranks by hash, but no names and no contents. A scenario uses it with tree = "./FILE"
-/// (workloads find and git-status).
-#[derive(Debug, Args)]
-#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct LayoutArgs {
-    #[command(flatten)]
-    target: ImageArgs,
-
-    /// Directory in the image, from its root
-    #[arg(default_value = "/")]
-    path: OsString,
+/// Directory tree whose layout is extracted.
+struct LayoutPlan {
+    image: ImageTarget,
+    /// Path of its root in the image.
+    path: Vec<u8>,
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  foreread-lab sim layout disk.img >disk.layout
-  foreread-lab sim layout --ignore-journal /dev/vdb1 /home >home.layout
-
-";
-
 pub(super) fn run(args: &LayoutArgs, out: &mut Printer) -> Result<(), Failure> {
-    let image = args.target.resolve();
+    let LayoutPlan { image, path } = args.resolve();
     let fs = image.open(None)?;
     if fs.superblock().block_size != BLOCK_SIZE {
         let size = fs.superblock().block_size;
@@ -47,9 +31,8 @@ pub(super) fn run(args: &LayoutArgs, out: &mut Printer) -> Result<(), Failure> {
             "{target}: cannot record a layout with blocks of {size} bytes, only of {BLOCK_SIZE}"
         )));
     }
-    let path = args.path.as_bytes();
-    let wrong = |error: &Error| Failure::WrongUse(image.says_at(path, error));
-    let taken = take(&fs, path).map_err(|error| wrong(&error))?;
+    let wrong = |error: &Error| Failure::WrongUse(image.says_at(&path, error));
+    let taken = take(&fs, &path).map_err(|error| wrong(&error))?;
     write!(out, "{}", taken.text())?;
     Ok(())
 }

@@ -13,9 +13,9 @@ pub(super) struct SimPlan {
     /// File of the scenario.
     pub(super) path: PathBuf,
     pub(super) scenario: Scenario,
-    /// Each memory size with each policy and each of its windows.
+    /// Combinations of memory size, policy and window.
     pub(super) combinations: Vec<Combination>,
-    /// Each combination is run with each.
+    /// Seeds; each combination is run with every seed.
     pub(super) seeds: Vec<u64>,
     /// Returns the offline optima of combinations, too.
     pub(super) has_bounds: bool,
@@ -41,10 +41,10 @@ impl SimPlan {
 /// Events of the one run.
 #[derive(Debug)]
 pub(super) enum RecordPlan {
-    /// Only their hash is kept.
+    /// Keep only the hash of the events.
     Hash,
-    /// They are written to a file.
+    /// Write the events to a file.
     Write(PathBuf),
-    /// They are compared with those in a file.
+    /// Compare the events with a file.
     Compare(PathBuf),
 }

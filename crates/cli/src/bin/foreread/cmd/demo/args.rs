@@ -29,16 +29,13 @@ use foreread_cli::output::Failure;
 #[command(after_help = "\
 Examples:
   foreread demo
-  foreread demo --dir /mnt/disk --size 1G
+  foreread demo /mnt/disk --size 1G
   foreread demo --delay latency=1ms,parallel=8 --json
   foreread demo /var/lib/db/table")]
 pub(crate) struct DemoArgs {
-    /// File or block device to read instead of a scratch file; it is not written to
+    /// Directory for the scratch file, on the disk to be measured; or a file or block device to
+    /// read instead, which is not written to [default: $TMPDIR or /var/tmp]
     target: Option<PathBuf>,
-
-    /// Directory for the scratch file, on the disk to be measured
-    #[arg(long, value_name = "DIR", conflicts_with = "target")]
-    dir: Option<PathBuf>,
 
     /// Size of the scratch file, at least 16M
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
@@ -77,12 +74,12 @@ impl DemoArgs {
     /// Refuses a scratch file that is too small, or has no directory.
     pub(super) fn plan(self) -> Result<DemoPlan, Failure> {
         let target = match self.target {
-            Some(path) => DemoTarget::Existing(path),
-            None if self.size < SMALLEST => {
+            Some(path) if !path.is_dir() => DemoTarget::Existing(path),
+            _ if self.size < SMALLEST => {
                 return Err(Failure::WrongUse(format!("--size {}: give at least 16M", self.size)));
             }
-            None => DemoTarget::Scratch {
-                directory: self.dir.map_or_else(default_directory, Ok)?,
+            directory => DemoTarget::Scratch {
+                directory: directory.map_or_else(default_directory, Ok)?,
                 size: self.size,
             },
         };
@@ -96,11 +93,11 @@ impl DemoArgs {
     }
 }
 
-/// Not /tmp, which is memory on many machines.
+/// Returns the default directory of the test file; not /tmp, which is a tmpfs on many machines.
 fn default_directory() -> Result<PathBuf, Failure> {
     temporary_directory("/var/tmp")
-        .map_err(|error| Failure::WrongUse(format!("{error}, or give --dir")))
+        .map_err(|error| Failure::WrongUse(format!("{error}, or give a directory")))
 }
 
-/// Less is read before a clock has ticked often enough.
+/// Smallest test file: reading less is too short to time.
 pub(super) const SMALLEST: ByteCount = ByteCount(16 << 20);

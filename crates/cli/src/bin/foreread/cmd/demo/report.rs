@@ -133,7 +133,7 @@ pub(super) fn line(rows: &[BenchRow], kind: AccessPattern) -> Option<[String; 6]
     ])
 }
 
-/// Where foreread gains least, or loses most.
+/// Returns the comparison in which foreread gains least or loses most.
 pub(super) fn least(scenes: &[SceneFigures], plain: &[BenchRow]) -> String {
     let of_scenes = scenes.iter().filter_map(|it| {
         let best = it.best.as_ref().or(it.default.as_ref())?;

@@ -22,14 +22,14 @@ use foreread_cli::measure::target::BenchTarget;
 use foreread_cli::measure::testbed::Testbed;
 use foreread_cli::output::Failure;
 
-/// A comparison.
+/// A comparison of access methods on one pattern.
 pub(super) struct Scene {
-    /// As JSON has it.
+    /// Key in the JSON output.
     pub(super) key: &'static str,
     pub(super) title: &'static str,
     pub(super) delay: Delay,
     pattern: AccessPattern,
-    /// Of foreread's cache, and of the kernel's.
+    /// Memory of foreread's cache, and of the kernel's.
     memory: Option<u64>,
     /// The windows that the kernel is tried with, in KiB.
     windows_kib: &'static [u64],
@@ -94,7 +94,7 @@ pub(super) fn steps(scenes: &[Scene], runs: u32) -> u64 {
 }
 
 impl Scene {
-    /// Measures it.
+    /// Runs the comparison.
     pub(super) fn measure(
         self,
         target: &BenchTarget,
@@ -206,10 +206,10 @@ const KERNEL_AND_FOREREAD: [AccessMethod; 2] = [AccessMethod::Buffered, AccessMe
 /// A disk of 2010: a seek and a turn for each request.
 const ONE_HEAD: &str = "latency=4ms,parallel=1,bandwidth=100M";
 
-/// A disk of a cloud.
+/// Model of a cloud disk.
 const EIGHT_AT_ONCE: &str = "latency=1ms,parallel=8";
 
-/// Less than 200 windows of the kernel's default.
+/// Memory for 200 streams: less than a window of the kernel's default size for each.
 const LITTLE: u64 = 32 << 20;
 
 /// Long enough to see many windows, and short enough for all runs to end within a minute.

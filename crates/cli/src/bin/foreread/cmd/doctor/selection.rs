@@ -54,7 +54,7 @@ impl SystemCopy {
 pub(super) struct Selection {
     /// The kernel's names of devices.
     pub(super) devices: Vec<String>,
-    /// Where file systems are mounted.
+    /// Mount points of the selected file systems.
     pub(super) mounts: Vec<String>,
 }
 

@@ -166,5 +166,5 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Of each request: a person waits.
+/// Time limit of each request; short, because a person waits.
 const DEADLINE: Duration = Duration::from_secs(20);

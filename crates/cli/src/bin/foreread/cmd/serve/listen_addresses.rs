@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Where a server listens.
+/// Addresses on which a server listens.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct ListenAddresses {
     pub(super) unix: Option<PathBuf>,

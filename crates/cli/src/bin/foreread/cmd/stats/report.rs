@@ -203,7 +203,7 @@ fn count(name: &str, count: u64) -> String {
     format!("{name} {}", number(count))
 }
 
-/// Only if there is something to say.
+/// Formats a count with its name; empty if the count is 0.
 fn some(name: &str, so_many: u64) -> String {
     if so_many == 0 { String::new() } else { count(name, so_many) }
 }

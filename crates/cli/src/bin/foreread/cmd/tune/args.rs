@@ -31,8 +31,9 @@ use foreread_cli::store;
 ///
 /// --apply and --remember refuse an unreliable result: the sweep ended early, it may have measured
 /// a cache, the window is not known within a factor of four, the current window could not be
-/// measured, or noise leaves open whether the change helps. --remember also refuses --quick. The
-/// exit code is then 1, and the message suggests what to do; --force sets the window anyway.
+/// measured, or noise leaves open whether the change helps. --remember also refuses less than 21
+/// seconds. The exit code is then 1, and the message suggests what to do; --force sets the window
+/// anyway.
 ///
 /// As root, tune sets read_ahead_kb for each measurement and lets the kernel read ahead; until it
 /// ends, other programs that open files of the device get that window, too. Unprivileged users can
@@ -45,7 +46,7 @@ use foreread_cli::store;
 /// the first-byte latency. If the store throttles requests (503, 429), tune stops raising the load
 /// and reports the limit. It reads at most --max-bytes in at most --seconds; --dry-run prints the
 /// maximum cost. The report has settings for foreread and other clients. Of the options, only
-/// --quick, --seconds, --remember, --device-model, --html and --json also apply to URLs
+/// --seconds, --remember, --device-model, --html and --json also apply to URLs
 /// (docs/guide/tune.md).
 #[derive(Debug, Args)]
 #[command(
@@ -75,17 +76,15 @@ pub(crate) struct TuneArgs {
     #[arg(value_parser = profiles())]
     profile: Profile,
 
-    /// Take at most 15 seconds, with fewer windows and less certainty
-    #[arg(long, conflicts_with = "seconds")]
-    quick: bool,
-
     /// Time limit in seconds [default: 60]
+    ///
+    /// Up to 20 seconds are a quick look, with fewer windows and less certainty.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(10..=3600))]
     seconds: Option<u32>,
 
     /// Also tune the scheduler, with random writes next to a chain of small reads, on a temporary
     /// file in DIR; nothing is written without this flag
-    #[arg(long, value_name = "DIR", conflicts_with = "quick")]
+    #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 
     /// Set the recommended values until the next boot; undo with forget
@@ -272,12 +271,12 @@ impl TuneArgs {
 
     /// Returns the time limit per device.
     fn time_limit(&self) -> Duration {
-        let seconds = self.seconds.unwrap_or(if self.quick { 15 } else { 60 });
+        let seconds = self.seconds.unwrap_or(60);
         Duration::from_secs(u64::from(seconds))
     }
 }
 
-/// Refuses --quick with --remember before measuring.
+/// Refuses to remember a quick look before measuring.
 fn refuse_quick(action: TuneAction, time: &TimePlan) -> Result<(), Failure> {
     let TuneAction::Set(set) = action else { return Ok(()) };
     let is_quick = time.sweep_settings(ByteCount(0)).is_quick;

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Today.
+/// Returns today's date.
 #[expect(clippy::disallowed_methods, reason = "people want to know when; nothing else asks")]
 pub(super) fn today() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -14,7 +14,8 @@ use super::outcome::MeasuredDevice;
 use super::plan::SetPlan;
 use foreread_cli::output::{Failure, Printer};
 
-/// This program, as a udev rule can name it: root runs it, so that no user may replace it.
+/// Returns the path of this program for a udev rule. Root will run it, so no other user may be able
+/// to replace it.
 pub(super) fn program() -> Result<PathBuf, String> {
     let path = std::env::current_exe().map_err(|error| format!("--remember: {error}"))?;
     if remember::is_plain_path(&path) {

@@ -22,12 +22,12 @@ pub(super) enum TunePlan {
     Store(StorePlan),
     /// Lists remembered devices.
     List {
-        /// As JSON.
+        /// Print the result as JSON.
         is_json: bool,
     },
     /// Checks that remembered settings are in force.
     Verify {
-        /// As JSON.
+        /// Print the result as JSON.
         is_json: bool,
     },
     /// Restores earlier settings, and removes rule and record.

@@ -31,7 +31,7 @@ pub(super) struct RememberedStore {
     file: PathBuf,
     max_window_kib: u64,
     first_byte_ms: Option<f64>,
-    /// Of one connection.
+    /// Throughput of one connection.
     mb_per_s: Option<f64>,
     requests_at_once: Option<u32>,
 }

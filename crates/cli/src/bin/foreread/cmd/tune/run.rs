@@ -259,7 +259,7 @@ fn in_force(sys: &SystemRoot, setting: DeviceSetting) -> Option<DeviceSetting> {
 }
 
 const NO_SCRATCH: &str = "the scheduler's settings were not tried, since that takes writes: \
-    --scratch DIR (without --quick and --all) tries them on a file made there";
+    --scratch DIR (without --all) tries them on a file made there";
 
 /// Tunes the scheduler on a scratch file. A failure keeps the results for windows.
 fn test_scheduler(

@@ -150,10 +150,10 @@ const MOST_ROWS: usize = 24;
 /// And a line about as wide, with the pattern's name behind.
 const MOST_COLUMNS: u64 = 64;
 
-/// With more places than this nothing can be seen.
+/// Largest number of positions in a picture; more would be illegible.
 const MOST_PARTS: usize = 16;
 
-/// As much of the history as of a window of the default size.
+/// Pages of history shown: as many as in a window of the default size.
 const SHOWN_HISTORY: Pages = Pages(32);
 
 /// Two windows with less between them belong together.

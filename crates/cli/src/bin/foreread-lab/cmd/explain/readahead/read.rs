@@ -32,12 +32,31 @@ pub(super) enum ReadAction {
     Hint(Range<PageIndex>),
 }
 
-pub(super) fn parse_range(text: &str) -> Result<Range<PageIndex>, String> {
-    let range = text.split_once("..").and_then(|(first, end)| {
+/// Pages resident before the first read.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ResidentRange {
+    pub(super) pages: Range<PageIndex>,
+    /// The page that has a marker.
+    pub(super) marked: Option<PageIndex>,
+}
+
+/// Parses `FIRST..END` and `FIRST..END@PAGE`.
+pub(super) fn parse_resident(text: &str) -> Result<ResidentRange, String> {
+    let (range, page) =
+        text.split_once('@').map_or((text, None), |(range, page)| (range, Some(page)));
+    let parsed = range.split_once("..").and_then(|(first, end)| {
         let (first, end) = (number(first)?, number(end)?);
-        (first <= end).then_some(PageIndex(first)..PageIndex(end))
+        let marked = page.map(|page| number(page).map(PageIndex));
+        let marked = if let Some(marked) = marked { Some(marked?) } else { None };
+        let pages = PageIndex(first)..PageIndex(end);
+        let has_marked = marked.is_none_or(|page| pages.contains(&page));
+        (first <= end && has_marked).then_some(ResidentRange { pages, marked })
     });
-    range.ok_or_else(|| "write FIRST..END, the end not included: 0..39 is pages 0 to 38".to_owned())
+    parsed.ok_or_else(|| {
+        "write FIRST..END, the end not included: 0..39 is pages 0 to 38, and 0..39@26 has a marker \
+         on page 26"
+            .to_owned()
+    })
 }
 
 /// ```text
@@ -219,10 +238,14 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_half_open() {
-        assert_eq!(parse_range("0..39"), Ok(PageIndex(0)..PageIndex(39)));
-        for text in ["", "..", "5", "5..", "..5", "9..5", "0..=5", "0...5"] {
-            assert!(parse_range(text).unwrap_err().contains("FIRST..END"), "{text}");
+    fn ranges_are_half_open_and_hold_their_marker() {
+        let range = |marked| ResidentRange { pages: PageIndex(0)..PageIndex(39), marked };
+        assert_eq!(parse_resident("0..39"), Ok(range(None)));
+        assert_eq!(parse_resident("0..39@38"), Ok(range(Some(PageIndex(38)))));
+        for text in
+            ["", "..", "5", "5..", "..5", "9..5", "0..=5", "0...5", "0..39@", "0..39@39", "4..9@3"]
+        {
+            assert!(parse_resident(text).unwrap_err().contains("FIRST..END"), "{text}");
         }
     }
 }

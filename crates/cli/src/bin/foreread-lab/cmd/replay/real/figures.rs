@@ -10,7 +10,7 @@ use super::schedule::DueRead;
 /// The figures of one run.
 #[derive(Clone, Debug)]
 pub(super) struct RealFigures {
-    /// Reads.
+    /// Number of reads.
     pub(super) reads: u64,
     /// Bytes of these reads.
     pub(super) bytes: u64,

@@ -1,12 +1,11 @@
 //! The page of `replay --real --html`.
 
 use foreread_report::{
-    AxisUnit, BarChart, BarGroup, ChartBar, ReportBlock, ReportChart, ReportPage, ReportSection,
-    ReportTable,
+    BarChart, BarGroup, ChartBar, ReportBlock, ReportChart, ReportPage, ReportSection, ReportTable,
 };
 
 use super::report::{HEADING, RealRow, about, sentence};
-use crate::cmd::replay::html::wait_distribution;
+use crate::cmd::replay::html::{wait_distribution, waits_chart};
 
 pub(super) fn page(rows: &[RealRow], notes: &[String]) -> ReportPage {
     let mut traces: Vec<&str> = rows.iter().map(|row| row.trace.as_str()).collect();
@@ -16,7 +15,7 @@ pub(super) fn page(rows: &[RealRow], notes: &[String]) -> ReportPage {
     };
     let first = traces.first().copied().unwrap_or_default();
     let headline = sentence(&of(first));
-    let headline = headline.unwrap_or_else(|| "What each method waits for.".to_owned());
+    let headline = headline.unwrap_or_else(|| "Waits with each method.".to_owned());
     let mut page = ReportPage::new(&format!("foreread-lab replay --real: {first}"), &headline);
     page.notes = notes.to_vec();
     page.sections = traces.into_iter().map(|trace| section(&of(trace))).collect();
@@ -44,11 +43,5 @@ fn waits(rows: &[RealRow]) -> BarChart {
         series,
     };
     let bars = rows.iter().enumerate().map(bar).collect();
-    BarChart {
-        title: "What readers wait".to_owned(),
-        words: "The sum of all waits. Shorter is better.".to_owned(),
-        value_name: "waited".to_owned(),
-        unit: AxisUnit::Seconds,
-        groups: vec![BarGroup { name: "measured".to_owned(), bars }],
-    }
+    waits_chart(vec![BarGroup { name: "measured".to_owned(), bars }])
 }

@@ -23,11 +23,11 @@ use foreread_cli::measure::testbed::{open_direct, process_read_bytes};
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cmd::replay) struct RunMethod {
     pub(in crate::cmd::replay) method: AccessMethod,
-    /// Of foreread.
+    /// Policy of the engine; unused by other methods.
     pub(in crate::cmd::replay) policy: Policy,
     /// Largest window of foreread; None: learnt.
     pub(in crate::cmd::replay) max_window: Option<ByteCount>,
-    /// Of foreread.
+    /// Memory of the engine; unused by other methods.
     pub(in crate::cmd::replay) memory: ByteCount,
 }
 

@@ -265,7 +265,7 @@ const BATCH: usize = 1024;
 /// Reads queued before the first is issued: half of the capacity.
 const FIRST_ROOM: usize = MAX_QUEUED / 2;
 
-/// Until all threads are there.
+/// Delay of the start, during which all threads begin.
 const START_IN: Duration = Duration::from_millis(50);
 
 /// Interval at which a lane or the feed checks for the end of the run.

@@ -58,12 +58,12 @@ pub(super) struct RealRow {
     wrapped: u64,
     writes: u64,
     pub(super) interrupted: bool,
-    /// For the chart.
+    /// Latencies of the reads that waited, for the chart.
     #[serde(skip)]
     pub(super) wait_latency: Histogram<u64>,
 }
 
-/// Of the reads that waited.
+/// Latency quantiles of the reads that waited.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct WaitQuantiles {
     p50: f64,

@@ -41,11 +41,11 @@ pub(super) struct DueRead {
 /// Next step of a lane.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum LaneStep {
-    /// It waits until the read is due, and issues it.
+    /// Wait until the read is due, then issue it.
     Issue(DueRead),
     /// The trace is not read as far as this lane's next read.
     Wait,
-    /// There is no other read for this lane.
+    /// No read is left for this lane.
     End,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct IssueSchedule {
 #[derive(Debug, Default)]
 struct LaneQueue {
     reads: VecDeque<TraceRecord>,
-    /// When its last read returned.
+    /// Time at which the last read of the lane returned.
     free_since: Nanos,
 }
 

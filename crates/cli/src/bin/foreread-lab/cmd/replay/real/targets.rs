@@ -21,7 +21,7 @@ use foreread_cli::output::Failure;
 #[derive(Debug)]
 pub(super) struct RealTargets {
     pub(super) files: Vec<TargetFile>,
-    /// By the number of the trace's file; None: it was not read.
+    /// By file number of the trace; None for a file that is not read.
     places: Vec<Option<FilePlace>>,
     /// Description of the mapping from the trace's files.
     pub(super) mapping: String,
@@ -36,14 +36,14 @@ pub(super) struct TargetFile {
     pub(super) buffered: Option<&'static str>,
 }
 
-/// Where a file of the trace begins.
+/// Target and offset at which a file of the trace begins.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct FilePlace {
     file: usize,
     start: u64,
 }
 
-/// Where a read of the trace goes.
+/// Target and offset of a read of the trace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct ReadPlace {
     pub(super) file: usize,
@@ -71,7 +71,8 @@ impl RealTargets {
         Ok(found)
     }
 
-    /// Where a read goes; None if the first pass over the trace has not seen it.
+    /// Returns the target and offset of a read; None if the first pass over the trace did not see
+    /// it.
     pub(super) fn place(&self, record: &TraceRecord) -> Option<ReadPlace> {
         let place = self.places.get(record.file.0 as usize).copied().flatten()?;
         let len = self.files[place.file].len;

@@ -2,12 +2,10 @@
 
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
-use foreread_report::{
-    AxisUnit, BarChart, BarGroup, ChartBar, ReportBlock, ReportChart, ReportPage, ReportSection,
-    ReportTable,
-};
+use foreread_report::{BarGroup, ChartBar, ReportBlock, ReportPage, ReportSection, ReportTable};
 use foreread_sim::comparison::{ComparedFigure, ComparisonRow};
 
+use super::super::charts::throughput_and_waits;
 use super::cells::{HEADING, cells, label};
 use super::{legend, size_of};
 
@@ -17,22 +15,9 @@ pub(super) fn page(rows: &[ComparisonRow], seeds: &[u64]) -> ReportPage {
     page.notes.extend(legend(rows, seeds));
     let mut section = ReportSection::new("Combinations");
     section.blocks.push(ReportBlock::Paragraph(format!("{}.", size_of(rows, seeds))));
-    let speed = BarChart {
-        title: "Throughput".to_owned(),
-        words: "Longer is better.".to_owned(),
-        value_name: "MB/s".to_owned(),
-        unit: AxisUnit::Number,
-        groups: groups(rows, |row| row.mb_per_s),
-    };
-    let waits = BarChart {
-        title: "Waits for reads through the cache".to_owned(),
-        words: "The sum over all readers. Shorter is better.".to_owned(),
-        value_name: "waited".to_owned(),
-        unit: AxisUnit::Seconds,
-        groups: groups(rows, |row| row.waited_s),
-    };
-    let charts = [speed, waits].map(|chart| ReportBlock::Chart(ReportChart::Bars(chart)));
-    section.blocks.extend(charts);
+    let figures: [fn(&ComparisonRow) -> ComparedFigure; 2] =
+        [|row| row.mb_per_s, |row| row.waited_s];
+    section.blocks.extend(throughput_and_waits(figures, |figure| groups(rows, figure)));
     let mut table =
         ReportTable::new("All combinations. docs/lab/simulator.md has the columns.", &HEADING);
     rows.iter().for_each(|row| table.push(cells(row)));

@@ -2,12 +2,10 @@
 //!
 //! Shows the progress and waits of the readers of each scenario, with the bounds.
 
-use foreread_report::{
-    AxisUnit, BarChart, BarGroup, ChartBar, ReportBlock, ReportChart, ReportPage, ReportSection,
-    ReportTable, TableRow,
-};
+use foreread_report::{ChartBar, ReportBlock, ReportPage, ReportSection, ReportTable, TableRow};
 use foreread_sim::rivals::{self, Loss, RivalRow};
 
+use super::super::charts::{one_group, throughput_and_waits};
 use super::cells::{HEADING, cells};
 
 pub(super) fn page(rows: &[RivalRow], losses: &[Loss]) -> ReportPage {
@@ -20,15 +18,14 @@ pub(super) fn page(rows: &[RivalRow], losses: &[Loss]) -> ReportPage {
         }
         let mut section = ReportSection::new(rival.name);
         section.blocks.push(ReportBlock::Paragraph(rival.about()));
-        let charts = [
-            bars("Throughput", "Longer is better.", "MB/s", AxisUnit::Number, &of, |row| {
-                row.mb_per_s
-            }),
-            bars("Waits", "Shorter is better.", "waited", AxisUnit::Seconds, &of, |row| {
-                row.waited_s
-            }),
-        ];
-        section.blocks.extend(charts.map(|chart| ReportBlock::Chart(ReportChart::Bars(chart))));
+        let figures: [fn(&RivalRow) -> f64; 2] = [|row| row.mb_per_s, |row| row.waited_s];
+        section.blocks.extend(throughput_and_waits(figures, |figure| {
+            one_group(of.iter().map(|row| ChartBar {
+                label: row.label(),
+                value: figure(row),
+                series: usize::from(row.policy == "adaptive"),
+            }))
+        }));
         let mut table = ReportTable::new("docs/lab/rivals.md has the columns.", &HEADING[1..]);
         let best = best(&of);
         table.rows = of
@@ -48,7 +45,7 @@ pub(super) fn page(rows: &[RivalRow], losses: &[Loss]) -> ReportPage {
     page
 }
 
-/// Where `adaptive` is not the best choice.
+/// Headline of the report: the scenarios in which `adaptive` is not the best choice.
 fn headline(rows: &[RivalRow], losses: &[Loss]) -> String {
     let mut scenarios: Vec<&str> = rows.iter().map(|row| row.scenario).collect();
     scenarios.dedup();
@@ -76,26 +73,5 @@ fn best(rows: &[&RivalRow]) -> Option<usize> {
     (0..rows.len()).max_by(|one, other| order(rows[*one], rows[*other]))
 }
 
-fn bars(
-    title: &str,
-    words: &str,
-    value_name: &str,
-    unit: AxisUnit,
-    rows: &[&RivalRow],
-    value: impl Fn(&RivalRow) -> f64,
-) -> BarChart {
-    let bar = |row: &&RivalRow| {
-        let series = usize::from(row.policy == "adaptive");
-        ChartBar { label: row.label(), value: value(row), series }
-    };
-    BarChart {
-        title: title.to_owned(),
-        words: words.to_owned(),
-        value_name: value_name.to_owned(),
-        unit,
-        groups: vec![BarGroup { name: String::new(), bars: rows.iter().map(bar).collect() }],
-    }
-}
-
-const NOTE: &str = "x req and x MIN are bounds: no policy can do with less, and not all of them \
-                    can be reached at once";
+const NOTE: &str = "x req and x MIN are relative to lower bounds, which need not be reachable, \
+                    nor all at once";

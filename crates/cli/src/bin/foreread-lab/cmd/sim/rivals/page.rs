@@ -6,6 +6,7 @@ use foreread_sim::rivals::{self, RivalRow};
 
 use super::cells::{HEADING, SUMMARY_HEADING, cells, summary_cells};
 use foreread_cli::output::{Failure, Printer};
+use foreread_cli::terminal::{DOCUMENT, wrap};
 
 pub(super) fn print(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
     write!(out, "{HEAD}")?;
@@ -37,7 +38,8 @@ fn losses(out: &mut Printer, heading: &str, rows: &[RivalRow]) -> Result<(), Fai
         let names = scenarios.iter().filter(|name| is_lost(name));
         let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
         if !names.is_empty() {
-            writeln!(out, "- {}: {why}", names.join(", "))?;
+            let text = format!("- {}: {why}", names.join(", "));
+            writeln!(out, "{}", wrap("", &text, DOCUMENT).join("\n  "))?;
         }
     }
     let is_known = |name: &str| WHY.iter().any(|(scenarios, _)| scenarios.contains(&name));
@@ -85,15 +87,15 @@ fn table(out: &mut Printer, rows: &[&RivalRow]) -> Result<(), Failure> {
 const HEAD: &str = "\
 # Rivals: every policy in the same scenarios
 
-`adaptive` is not the best choice everywhere. Where clients leave after a few reads, smaller windows
-read less in vain (`heads`). Where a wait of some milliseconds counts more than the number of
-requests, small windows are there earlier (`streaming-fast`, `streaming-lognormal`, `shares-`).
-Where a device is full with look-ups at random, `none` gives them what scans beside them would have
-had, and windows of 128K a little of it (`zipf-mix`). Where a compaction is to be fast and look-ups
-beside it may wait, the windows of Linux move more bytes (`scans-compaction`). Where all that is
-read stays in memory and bursts fill a slow device, windows cost time that no read gets back
+`adaptive` does not win everywhere. If clients leave after a few reads, smaller windows waste less
+(`heads`). If a wait of a few milliseconds costs more than extra requests, small windows arrive
+earlier (`streaming-fast`, `streaming-lognormal`, `shares-`). On a device saturated by random
+look-ups, `none` gives the look-ups the bandwidth that concurrent scans would take, and windows of
+128K take less of it than larger ones (`zipf-mix`). If a compaction must be fast and concurrent
+look-ups may wait, the windows of Linux move more bytes (`scans-compaction`). If all data stays in
+memory and bursts saturate a slow device, read-ahead costs time that no later read recovers
 ([block traces](rivals-literature.md#block-traces)). [Where adaptive loses](#where-adaptive-loses)
-has the figures, and why.
+lists the figures and the reasons.
 
 This page compares the read-ahead policies in the same scenarios, in virtual time. It is the output
 of this command, which takes some minutes with a release build:
@@ -102,79 +104,80 @@ of this command, which takes some minutes with a release build:
 foreread-lab sim rivals --markdown > docs/lab/rivals.md
 ```
 
-`foreread-lab sim rivals --help` describes the columns. Each scenario is a file of its name in
-`crates/sim/scenarios/rivals/`, which `foreread-lab sim` runs, too. Policies that need a largest
-window have it behind their name; `adaptive` has no such parameter. Three columns are regret: *x
-best* is the number of requests over the minimum that is possible for the true rates
-([simulator](simulator.md#the-fewest-requests)); *x req* is that number over what no read-ahead can
-do without (`-` where the device takes requests as large as the memory), and *x MIN* the bytes of
-the devices over the misses of Belady's optimum ([bounds](simulator.md#lower-bounds)). Policies of
-the literature: [rivals of the literature](rivals-literature.md); other eviction policies:
-[replay](replay.md#eviction-policies-below-the-path); `adaptive` without its parts: `foreread-lab
-sim rivals --ablation` ([adaptive](../design/adaptive.md)).
+`foreread-lab sim rivals --help` describes the columns. Each scenario is a file of the same name in
+`crates/sim/scenarios/rivals/`; `foreread-lab sim` runs it by itself. Policies that need a largest
+window show it after their name; `adaptive` has no such parameter. Three columns measure regret: *x
+best* is the number of requests over the minimum for the true rates
+([simulator](simulator.md#the-fewest-requests)), *x req* the same number over a lower bound for any
+read-ahead (`-` if one request may fill the memory), and *x MIN* the bytes read from the devices
+over the misses of Belady's MIN ([bounds](simulator.md#lower-bounds)). Other pages compare policies
+of the literature ([rivals of the literature](rivals-literature.md)), other eviction policies
+([replay](replay.md#eviction-policies-below-the-path)), and `adaptive` without its parts
+(`foreread-lab sim rivals --policy ablation`: [adaptive](../design/adaptive.md)).
 
 ## Figures
 ";
 
 const RULE: &str = "\
-By more than 2 %, to a policy that serves its readers as well: as many bytes a second, as many
-clients at their rate. Where the readers of the one that is furthest ahead wait longer, the furthest
-whose readers do not is named, too. Differences below 0.5 s waited, 0.1 s of the device, 10 requests
-or 0.005 bytes a byte are none.";
+By more than 2 %, to a policy that serves its readers as well: the same throughput, and as many
+clients at their rate. If the readers of the leading policy wait longer, the leader among those
+whose readers do not is listed, too. Differences below 0.5 s of waiting, 0.1 s of device time, 10
+requests or 0.005 bytes per byte are ignored.";
 
 const SUMMARY: &str = "\
-What `adaptive` moves and how long its readers wait, beside the fastest of the others (of those
-within 2 % of it the one whose readers wait least), and beside the one whose readers wait least of
-those that serve them as well.";
+The throughput of `adaptive` and the total wait of its readers, next to the fastest other policy (of
+those within 2 % of it, the one whose readers wait least), and to the policy whose readers wait
+least among those that serve them as well.";
 
 /// Reason why a rival is ahead in a scenario. New losses are printed as open and need an entry
 /// here.
 const WHY: &[(&[&str], &str)] = &[
     (
         &["streaming-fast", "streaming-lognormal"],
-        "windows that need the fewest\n  requests are several times as large as 128K, so each is \
-         longer on its way, and where several are\n  due at once the last is late. All clients have \
-         their rate, and a wait is a few ms for each of\n  them in a minute; the device works half as \
-         long or less.",
+        "the windows that need the fewest requests are several times as large as 128K, so \
+         each takes longer to arrive; when several fall due at once, the last one is late. \
+         All clients keep their rate, and each waits a few ms per minute; the device is busy \
+         for half as long or less.",
     ),
     (
         &["shares-one-to-three", "shares-hundred-beside-one"],
-        "the same: memory and device are\n  enough for windows of 128K in time, and the larger ones \
-         of `adaptive` save half of the device's\n  time.",
+        "the same: memory and device suffice to deliver windows of 128K in time, and the \
+         larger windows of `adaptive` save half of the device's time.",
     ),
     (
         &["sequential-far"],
-        "`competitive` is told how far the device is, and has windows of 57 MiB from\n  its tenth \
-         request on; `adaptive` has to learn it.",
+        "`competitive` is told the latency of the device and requests windows of 57 MiB from \
+         its tenth request on; `adaptive` has to learn the latency.",
     ),
     (
         &["zipf-mix"],
-        "the device is full. Without read-ahead the four scans wait for each read, so\n  look-ups get \
-         more of the device; all readers together wait twice as long. With it, look-ups wait\n  behind \
-         windows, as the device transfers one command after the other: 2.1 ms for 1M. The law\n  \
-         minimises the time of the device; `--max-window` favours look-ups. With 48K `adaptive`\n  \
-         moves 344 MB/s, 9 % more, in 24 % more requests, and what waits has a p99.9 of 0.4 ms\n  \
-         instead of 6.4; with 128K 327 MB/s (`foreread-lab sim zipf-mix.toml --policy adaptive\n  \
-         --max-window 48K 128K auto`).",
+        "the device is saturated. Without read-ahead the four scans wait for each read, which \
+         leaves more of the device to the look-ups, but all readers together wait twice as \
+         long. With read-ahead, look-ups queue behind windows, because the device transfers \
+         one command after the other: 2.1 ms for 1M. `adaptive` minimises the busy time of \
+         the device; `--max-window` favours look-ups. With 48K `adaptive` moves 344 MB/s, 9 % \
+         more, in 24 % more requests, and the p99.9 of the operations that wait is 0.4 ms \
+         instead of 6.4; with 128K it moves 327 MB/s (`foreread-lab sim zipf-mix.toml \
+         --policy adaptive --max-window 48K 128K auto`).",
     ),
     (
         &["heads"],
-        "each client leaves after 256 KiB, which no policy can know. The windows are those\n  that pay \
+        "each client leaves after 256 KiB, which no policy can know. These windows pay off \
          for readers that stay.",
     ),
     (
         &["strided"],
-        "the first read of the file is taken for the beginning of a stream, as by every policy\n  that \
-         reads ahead.",
+        "the first read of the file looks like the beginning of a stream, as it does to every \
+         policy that reads ahead.",
     ),
     (
         &["scans-mixed"],
-        "a request takes the device as long there as 400 KB more in one. Windows of the\n  least time \
-         for both read more in vain, in fewer requests.",
+        "a request takes as long as a transfer of 400 KB. The windows of the least total time \
+         waste more bytes, in fewer requests.",
     ),
     (
         &["scans-compaction"],
-        "demand reads go to the device before read-ahead, so look-ups and\n  queries wait less, ask \
-         again sooner, and the compaction gets less of the device.",
+        "demand reads go to the device before read-ahead, so look-ups and queries wait less, \
+         ask again sooner, and leave less of the device to the compaction.",
     ),
 ];

@@ -90,8 +90,8 @@ const WINDOWS: u64 = 4;
 /// Enough for the median of a seek.
 const READS: u32 = 200;
 
-/// Of each of those in flight.
+/// Simulated reads for each read in flight.
 const READS_EACH: f64 = 64.0;
 
-/// In virtual time.
+/// Longest simulated run, in virtual time.
 const LONGEST: Duration = Duration::from_secs(3600);
