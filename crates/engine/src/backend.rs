@@ -6,6 +6,7 @@
 mod act;
 mod claim;
 mod create;
+mod file_kind;
 mod fua;
 mod length;
 mod loops;
@@ -41,6 +42,7 @@ use claim::Claim;
 pub(crate) use claim::Claims;
 pub(crate) use claim::disk_of;
 pub(crate) use create::Created;
+use file_kind::{check_content, check_kind};
 pub(crate) use fua::FuaMethod;
 use length::MAX_DIRECT_BYTES;
 pub(crate) use loops::files_behind;
@@ -128,6 +130,7 @@ impl Backend {
         };
         let now = file.metadata().map_err(|source| failed(path, "stat", source))?;
         check_kind(path, now.file_type())?;
+        check_content(path, &file)?;
         let identity = if now.file_type().is_block_device() {
             FileIdentity::Device(now.rdev())
         } else {
@@ -354,22 +357,6 @@ fn needed_alignment(file: &File) -> Option<u64> {
     let stat = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     let told = stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
     told.then(|| u64::from(stat.stx_dio_offset_align.max(stat.stx_dio_mem_align)))
-}
-
-fn check_kind(path: &Path, kind: std::fs::FileType) -> Result<(), OpenError> {
-    let path = || path.to_path_buf();
-    let no_pages = |kind| Err(OpenErrorKind::NoPages { kind }.of(path()));
-    if kind.is_file() || kind.is_block_device() {
-        Ok(())
-    } else if kind.is_dir() {
-        Err(OpenErrorKind::Directory.of(path()))
-    } else if kind.is_fifo() {
-        no_pages("pipe")
-    } else if kind.is_socket() {
-        no_pages("socket")
-    } else {
-        no_pages("character device")
-    }
 }
 
 fn failed(path: &Path, doing: &'static str, source: io::Error) -> OpenError {

@@ -50,6 +50,17 @@ fn what_has_no_pages_is_not_opened_and_not_waited_for() {
     ));
 }
 
+/// Files of procfs have the length 0, and were read as empty ones.
+#[test]
+fn a_file_that_the_kernel_makes_up_is_not_taken_for_an_empty_one() {
+    let error = open(Path::new("/proc/self/status"));
+    assert!(said(&error).contains("is a file of procfs"), "{error}");
+    if Path::new("/sys/kernel/uevent_seqnum").exists() {
+        let error = open(Path::new("/sys/kernel/uevent_seqnum"));
+        assert!(said(&error).contains("is a file of sysfs"), "{error}");
+    }
+}
+
 #[test]
 fn a_missing_file_is_an_error_and_an_empty_one_has_no_bytes_yet() {
     let dir = TempDir::new().unwrap();
