@@ -99,7 +99,7 @@ fn lock(entry: &DirectoryName, file: &File) -> Result<(), FileError> {
         Err(Errno::WOULDBLOCK) => Err(FileError::InUse {
             path: entry.path().to_owned(),
             what: "is in use by another program".to_owned(),
-            advice: "end that one, or give another path",
+            advice: "end that program, or give another path",
         }),
         // The file system has no locks, so no program holds one.
         Ok(()) | Err(_) => Ok(()),
