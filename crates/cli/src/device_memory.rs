@@ -149,7 +149,7 @@ impl Drop for LearntSaver {
 
 /// Adds the device name of `target` to the options. Learning starts at the window set by `tune
 /// --remember`, if any.
-fn with_device_name(target: &Path, options: OpenOptions) -> OpenOptions {
+pub(crate) fn with_device_name(target: &Path, options: OpenOptions) -> OpenOptions {
     let sys = SystemRoot::here();
     let device = device_at(target).ok().and_then(|(number, _)| {
         let pair = (rustix::fs::major(number), rustix::fs::minor(number));

@@ -16,9 +16,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use foreread_files::file_lock::{FileLock, exclusively};
 use foreread_tune::sysfs::{BlockDevice, BlockDeviceKind, SystemRoot};
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 
 use crate::output::{Failure, cannot};
 
@@ -44,15 +43,19 @@ impl WriteClaim {
             if locked.iter().any(|other| is_same_file(other, &file)) {
                 continue;
             }
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => locked.push(file),
-                Err(Errno::WOULDBLOCK) => {
+            match exclusively(&file) {
+                Ok(FileLock::Held) => locked.push(file),
+                Ok(FileLock::Taken) => {
                     let path = path.display();
                     let line = format!("{path}: another server writes it; end that one, {advice}");
                     return Err(Failure::WrongUse(line));
                 }
-                // Without locks on this file system, no server holds one.
-                Err(_) => {}
+                Ok(FileLock::Unsupported) => {}
+                Err(errno) => {
+                    let (path, error) = (path.display(), io::Error::from(errno));
+                    let line = format!("{path}: cannot lock it against other servers: {error}");
+                    return Err(Failure::WrongUse(line));
+                }
             }
         }
         Ok(Self { _locked: locked })

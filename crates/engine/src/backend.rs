@@ -9,7 +9,9 @@ mod create;
 mod fua;
 mod length;
 mod loops;
+mod of_memory;
 mod of_source;
+mod submission;
 mod tail;
 mod write_side;
 mod writers;
@@ -59,6 +61,8 @@ pub(crate) struct Backend {
     /// disk.
     disk: OnceLock<u64>,
     pub(crate) fua_method: FuaMethod,
+    /// True if io_uring must pass requests to a worker at once.
+    pub(crate) blocks_submitter: bool,
     /// Faults to inject.
     pub(crate) faults: Option<Arc<Faults>>,
     /// Set once the file system has turned out not to support zeroing a range.
@@ -150,8 +154,10 @@ impl Backend {
         let flushes = is_flushed.then(|| open_again(path, &now)).transpose()?;
         let side = WriteSide { file: None, tail, flushes, _claim: claim };
         let fua_method = FuaMethod::of(&file, identity);
+        let blocks_submitter = submission::blocks_submitter(&file);
         let medium = Medium::File { file };
         let mut backend = Self::new(medium, identity, len, buffered, options.write.then_some(side));
+        backend.blocks_submitter = blocks_submitter;
         backend.faults.clone_from(&options.faults);
         if backend.faults.is_none() {
             // Tests with injected faults count commands, so these must not depend on the file
@@ -160,16 +166,6 @@ impl Backend {
         }
         backend.geometry.write_block = ByteCount(block);
         Ok(backend)
-    }
-
-    fn of_memory(device: &Arc<VolatileDisk>, options: &OpenOptions) -> Self {
-        let identity = FileIdentity::Memory(Arc::as_ptr(device).addr());
-        let len = ByteCount(device.len());
-        let side = WriteSide { file: None, tail: None, flushes: None, _claim: None };
-        let (medium, side) = (Medium::Memory(Arc::clone(device)), options.write.then_some(side));
-        let mut backend = Self::new(medium, identity, len, None, side);
-        backend.faults.clone_from(&options.faults);
-        backend
     }
 
     fn new(
@@ -190,6 +186,7 @@ impl Backend {
             write_side: write_side.map_or_else(OnceLock::new, |side| Box::new(side).into()),
             disk: OnceLock::new(),
             fua_method: FuaMethod::Dsync,
+            blocks_submitter: false,
             faults: None,
             knows_no_zero: AtomicBool::new(false),
             knows_no_hole: AtomicBool::new(false),

@@ -8,13 +8,13 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, Mode, OFlags, Stat, flock, fstat, openat};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags, Stat, fstat, openat};
 use rustix::process::geteuid;
 
 use crate::FileError;
 use crate::draft::Draft;
 use crate::entry::{CommandInput, DirectoryName, ExistingFile, FileIdentity};
+use crate::file_lock::{FileLock, exclusively};
 
 /// A newly created file. Dropping it removes the file, unless it is kept.
 #[derive(Debug)]
@@ -95,14 +95,14 @@ fn is_planted(owner: u32, directory: &Stat, user: u32) -> bool {
 }
 
 fn lock(entry: &DirectoryName, file: &File) -> Result<(), FileError> {
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => Err(FileError::InUse {
+    match exclusively(file) {
+        Ok(FileLock::Held | FileLock::Unsupported) => Ok(()),
+        Ok(FileLock::Taken) => Err(FileError::InUse {
             path: entry.path().to_owned(),
             what: "is in use by another program".to_owned(),
             advice: "end that program, or give another path",
         }),
-        // The file system has no locks, so no program holds one.
-        Ok(()) | Err(_) => Ok(()),
+        Err(errno) => Err(entry.failed("lock it", errno.into())),
     }
 }
 

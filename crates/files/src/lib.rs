@@ -19,6 +19,7 @@ mod destination;
 mod draft;
 mod entry;
 mod error;
+pub mod file_lock;
 pub mod journal;
 pub mod kept_file;
 mod output;

@@ -6,13 +6,13 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use foreread::lab::Delay;
-use foreread::{Engine, EngineError, OpenOptions, Policy};
+use foreread::{DeviceRecord, Engine, EngineError, OpenOptions, Policy};
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
@@ -29,6 +29,7 @@ use super::slow_device::SlowDevice;
 use super::slow_mount::SlowMount;
 use super::target::{BenchTarget, drop_cache};
 use crate::args::max_window::MaxWindow;
+use crate::device_memory::with_device_name;
 use crate::settings_holder::holder;
 
 /// State shared by all access methods.
@@ -49,6 +50,8 @@ pub struct Testbed<'t> {
     memory: u64,
     /// True if the cache memory is allocated before the clock starts.
     pub prefault: bool,
+    /// Directory for what is learnt about devices; None: each run starts without records.
+    pub remember: Option<PathBuf>,
     /// Memory limit of the kernel's page cache; None: unlimited.
     pub kernel_memory: Option<u64>,
 }
@@ -103,6 +106,7 @@ impl<'t> Testbed<'t> {
             learns_window: asked_window == Some(MaxWindow::Auto),
             memory,
             prefault: false,
+            remember: None,
             kernel_memory: None,
         };
         testbed.kernel_window = testbed.kernel_setting().and_then(|setting| bytes_of(&setting));
@@ -250,12 +254,23 @@ impl<'t> Testbed<'t> {
         } else {
             builder.max_window(self.window)
         };
-        let options = OpenOptions::new().delay(self.delay);
+        let mut options = OpenOptions::new().delay(self.delay);
+        if let Some(directory) = &self.remember {
+            builder = builder.remember(directory);
+            if self.target.as_object().is_none() {
+                options = with_device_name(&self.target.path, options);
+            }
+        }
         let engine = builder.build().map_err(io::Error::other)?;
         let file = match self.target.as_object() {
             Some(object) => object.open_file(&engine, &options)?,
             None => engine.open_with(&self.target.path, &options).map_err(io::Error::other)?,
         };
+        // The device would be measured as if it were new.
+        let record = file.device().record();
+        if matches!(record, DeviceRecord::Ignored { .. }) {
+            return Err(io::Error::other(record.to_string()));
+        }
         let readers = (0..threads).map(|_| ColdReader::Foreread(file.stream())).collect();
         Ok((readers, RequestMeter::Engine(engine)))
     }

@@ -235,6 +235,10 @@ impl Uring {
                 }
             }
         };
+        let entry = match transfer.backend.blocks_submitter {
+            true => entry.flags(squeue::Flags::ASYNC),
+            false => entry,
+        };
         // All that the entry refers to stays valid until its completion: `in_flight` owns
         // descriptor and vectors, the addresses belong to the pool, which the ring keeps alive, and
         // the core reuses no frame in flight.

@@ -5,13 +5,14 @@
 //! Never: a server that outlives its test; a claim about time, but for the watchdog's.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{Command, Need, needs, output};
+use crate::common::{Command, Need, looks_until, needs, output};
 use crate::mounted::{FileSystem, text};
 use crate::serve::server::{Place, Server};
 
@@ -185,6 +186,64 @@ fn a_server_on_a_frozen_file_system_says_what_is_lost_and_ends_when_the_kernel_l
     drop(frozen);
     let _watchdog = Watchdog::new(server.pid());
     assert_eq!(server.ended(), (Some(1), String::new()));
+}
+
+/// io_uring waited for the file system's server in the thread that submits, with the engine's
+/// mutex: `stats` and all clients waited with it.
+#[test]
+fn a_fuse_file_whose_server_hangs_holds_no_control_request() {
+    const TEST: &str = "a_fuse_file_whose_server_hangs_holds_no_control_request";
+    for need in [Need::Root, Need::Tool("nbdkit"), Need::Tool("nbdfuse")] {
+        if !needs(need, TEST) {
+            return;
+        }
+    }
+    let place = Place::new();
+    let fuse = FuseFile::new(&place);
+    let server = place.serve(&fuse.file, &["--dirty-age", "3600s"]);
+    let watchdog = Watchdog::new(server.pid());
+    let mut client = server.session();
+    client.write(0, &[7; PIECE], false).unwrap();
+    kill_process(fuse.server(), Signal::STOP).unwrap();
+    let flushes = std::thread::spawn(move || client.flush());
+    let is_written = || server.stats()["device"]["write"]["in_flight"] == 1;
+    assert!(looks_until(is_written), "the write is at the file system");
+    kill_process(fuse.server(), Signal::CONT).unwrap();
+    flushes.join().unwrap().unwrap();
+    drop(watchdog);
+    server.stop();
+    drop(fuse);
+}
+
+/// A file of zeros that another process serves by FUSE.
+struct FuseFile {
+    file: PathBuf,
+    server: Child,
+}
+
+impl FuseFile {
+    fn new(place: &Place) -> Self {
+        let (directory, ready) = (place.path("fuse"), place.path("ready"));
+        fs::create_dir(&directory).unwrap();
+        let file = directory.join("file");
+        let mut server = Command::new("nbdfuse");
+        server.arg("-P").arg(&ready).arg(&file).args(["[", "nbdkit", "memory", "4M", "]"]);
+        let server = server.spawn().unwrap();
+        assert!(looks_until(|| ready.exists()), "nbdfuse");
+        Self { file, server }
+    }
+
+    fn server(&self) -> Pid {
+        Pid::from_child(&self.server)
+    }
+}
+
+impl Drop for FuseFile {
+    fn drop(&mut self) {
+        let _ = kill_process(self.server(), Signal::CONT);
+        let _ = output(Command::new("fusermount3").arg("-uz").arg(self.file.parent().unwrap()));
+        let _ = self.server.wait();
+    }
 }
 
 /// No write gets in until it is dropped.

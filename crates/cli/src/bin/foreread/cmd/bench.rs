@@ -121,6 +121,7 @@ fn testbed<'t>(plan: &ReadPlan, target: &'t BenchTarget) -> Result<Testbed<'t>, 
     let testbed = Testbed::new(target, plan.delay, plan.policy, plan.window, plan.memory.0);
     let mut testbed = testbed.map_err(|error| Failure::WrongUse(error.to_string()))?;
     testbed.prefault = plan.prefault;
+    testbed.remember.clone_from(&plan.remember);
     Ok(testbed)
 }
 

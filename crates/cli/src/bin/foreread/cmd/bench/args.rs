@@ -111,6 +111,11 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     prefault: bool,
 
+    /// Keep what foreread learns about the device in DIR, and start from it [default: each run
+    /// starts without]
+    #[arg(long, value_name = "DIR")]
+    remember: Option<PathBuf>,
+
     /// For flood: set a tunable of foreread's scheduler, such as scheduler=noop or
     /// writes_in_flight=4; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
@@ -230,6 +235,7 @@ impl BenchArgs {
             window: self.max_window.or_else(|| is_object.then_some(MaxWindow::Auto)),
             memory: self.memory,
             prefault: self.prefault,
+            remember: self.remember,
             threads: self.threads,
             runs: self.runs,
             amount: self.amount,
@@ -252,6 +258,7 @@ impl BenchArgs {
             ("--amount", self.amount.is_some()),
             ("--start-page", self.start_page != 0),
             ("--prefault", self.prefault),
+            ("--remember", self.remember.is_some()),
         ];
         if let Some(flag) = first_given(&of_reads) {
             return refused(format!("{flag}: not for flood, whose reads and writes are fixed"));

@@ -36,6 +36,8 @@ pub(super) struct ReadPlan {
     /// Memory limit of foreread's cache.
     pub(super) memory: ByteCount,
     pub(super) prefault: bool,
+    /// Directory for what is learnt about the device; None: each run starts without records.
+    pub(super) remember: Option<PathBuf>,
     pub(super) threads: u32,
     pub(super) runs: u32,
     /// Bytes per run; None: the pattern's own amount.
