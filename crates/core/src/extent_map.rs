@@ -268,10 +268,10 @@ impl FileExtent {
 impl fmt::Display for InvalidExtents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (index, why) = match self {
-            Self::Disorder(index) => (index, "begins before the one before it ends"),
-            Self::Unaligned(index) => (index, "does not begin and end with a sector of 512 bytes"),
-            Self::TooFar(index) => (index, "ends behind what a file may have"),
-            Self::TooMuch(index) => (index, "is more than there is memory for"),
+            Self::Disorder(index) => (index, "overlaps the one before it"),
+            Self::Unaligned(index) => (index, "is not aligned to sectors of 512 bytes"),
+            Self::TooFar(index) => (index, "ends past the largest offset of a file"),
+            Self::TooMuch(index) => (index, "exceeds the memory for extents"),
         };
         write!(f, "extent {index} {why}")
     }

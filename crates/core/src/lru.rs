@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_first_leaves_first() {
+    fn the_first_pushed_frame_is_popped_first() {
         let (mut links, mut list) = (LruLinks::new(4), LruList::default());
         for frame in [2, 0, 3] {
             list.push_head(&mut links, Frame(frame));

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused_with_the_right_form() {
+    fn an_invalid_size_is_refused_with_the_valid_forms() {
         for text in [
             "", "K", "s", "4KK", "4KB", "64MB", "4k", "-1", "+1", " 1", "1 ", "1.5G", "0x10", "ten",
         ] {
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn oversized_requests_are_refused() {
         for text in ["18446744073709551616", "16777216T", "36028797018963968s"] {
             assert!(parse(text).unwrap_err().contains("2^64 - 1"), "{text}");
         }

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_all_classes_is_in_the_last_and_nothing_is_in_none() {
+    fn the_largest_windows_share_the_last_class() {
         let mut windows = Windows::default();
         windows.add(Pages::ZERO);
         assert_eq!(windows, Windows::default());

@@ -299,9 +299,9 @@ fn open_direct(path: &Path, options: &OpenOptions) -> Result<DirectOpen, OpenErr
     let why = match open(OFlags::DIRECT) {
         Ok(file) => match needed_alignment(&file) {
             Some(0) => NO_DIRECT,
-            Some(align) if align > PAGE_SIZE => "its O_DIRECT needs larger blocks than a page",
+            Some(align) if align > PAGE_SIZE => "O_DIRECT requires blocks larger than a page here",
             Some(_) | None if file.metadata().is_ok_and(|now| now.len() > MAX_DIRECT_BYTES) => {
-                "its last page ends behind the last offset of the system"
+                "its last page ends past the largest offset of the system"
             }
             Some(_) | None => return Ok(DirectOpen::Yes(file)),
         },
@@ -337,7 +337,7 @@ fn open_again(path: &Path, known: &Metadata) -> Result<File, OpenError> {
 }
 
 fn is_another(path: &Path) -> OpenError {
-    let why = "another file took its name meanwhile; open it again";
+    let why = "another file has taken its name; open it again";
     failed(path, "open", io::Error::other(why))
 }
 

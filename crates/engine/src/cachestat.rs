@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_just_written_is_cached() {
+    fn written_pages_are_cached() {
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(&[7; 100_000]).expect("it is written");
         match cached_pages(&file) {

@@ -47,7 +47,7 @@ impl fmt::Display for Counters {
             ("reads that missed", path.reads, "reads"),
             ("of those, in their own thread", self.inline_reads, "reads"),
             ("pages read ahead", path.pages_ahead, "pages"),
-            ("pages asked for by hints", path.pages_hinted, "pages"),
+            ("pages requested by hints", path.pages_hinted, "pages"),
             ("read windows", self.windows.counts.iter().sum(), "windows"),
             ("device reads", path.device_reads, "requests"),
             ("pages in them", path.device_pages, "pages"),

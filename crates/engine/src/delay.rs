@@ -91,8 +91,9 @@ impl fmt::Display for ParseDelayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "'{}' is no part of a delay; write latency=4ms (us, ms, s; up to 60s), parallel=1 (1 to \
-             1024), bandwidth=100M (bytes a second; K, M, G are powers of 1024), with commas between",
+            "'{}' is not a delay; write latency=4ms (us, ms, s; up to 60s), parallel=1 (1 to \
+             1024), bandwidth=100M (bytes a second; K, M, G are powers of 1024), separated by \
+             commas",
             self.0
         )
     }

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_come_is_overwritten_and_nothing_else() {
+    fn only_missing_bytes_are_overwritten() {
         let faults = Faults::default();
         faults.inject(0..1, 0..1, Mishap::Short(100));
         faults.inject(0..1, 0..2, Mishap::Errno(5));

@@ -89,7 +89,7 @@ impl File {
         check_ring(engine, path)?;
         if options.volatile.is_some() && engine.ring_kind == RingKind::IoUring {
             let why =
-                "the kernel does not know that device; make the engine with IoBackend::Threads";
+                "the kernel does not know this device; create the engine with IoBackend::Threads";
             return Err(failed("use the ring", io::Error::other(why)));
         }
         if options.write {

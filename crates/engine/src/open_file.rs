@@ -49,7 +49,7 @@ impl Engine {
 fn check_mode(file: &OwnedFd, name: &Path, options: &OpenOptions) -> Result<(), OpenError> {
     let wrong = |why| Err(OpenErrorKind::Descriptor { why }.of(name.to_path_buf()));
     if options.create || options.create_new {
-        let why = "a file that is open exists; leave create and create_new out";
+        let why = "the file is already open; leave out create and create_new";
         return Err(OpenErrorKind::Options { why }.of(name.to_path_buf()));
     }
     let flags = fcntl_getfl(file).map_err(|errno| {
@@ -57,14 +57,14 @@ fn check_mode(file: &OwnedFd, name: &Path, options: &OpenOptions) -> Result<(), 
         OpenErrorKind::Io { doing: "ask the descriptor's flags", source }.of(name)
     })?;
     if flags.contains(OFlags::PATH) {
-        return wrong("its descriptor only names it (O_PATH); open it for reading, too");
+        return wrong("its descriptor was opened with O_PATH; open it for reading");
     }
     let mode = flags & OFlags::ACCMODE;
     if mode == OFlags::WRONLY {
-        return wrong("its descriptor is open for writing only; open it for reading, too");
+        return wrong("its descriptor is open only for writing; open it for reading, too");
     }
     if (options.write || options.append) && mode != OFlags::RDWR {
-        return wrong("its descriptor is open for reading only; open it for writing, too");
+        return wrong("its descriptor is open only for reading; open it for writing, too");
     }
     Ok(())
 }

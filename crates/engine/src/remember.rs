@@ -218,7 +218,7 @@ pub fn write_device_record(
     learnt: LearntDevice,
 ) -> io::Result<PathBuf> {
     if !learnt.is_plausible() {
-        let why = "no device has such a window and such times";
+        let why = "its window and times are implausible";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     let name = plain(name);
@@ -252,7 +252,7 @@ impl fmt::Display for DeviceRecord {
             Self::New => f.write_str("the device was not seen before"),
             Self::Restored { .. } => f.write_str("the device is remembered"),
             Self::Ignored { path, why } => {
-                write!(f, "{}: the device is learnt anew: {why}", path.display())
+                write!(f, "{}: learning the device again: {why}", path.display())
             }
         }
     }

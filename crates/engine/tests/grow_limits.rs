@@ -34,7 +34,7 @@ fn with_limit(resource: Resource, limit: u64, run: impl FnOnce()) {
     let before = getrlimit(resource);
     setrlimit(resource, Rlimit { current: Some(limit), maximum: before.maximum }).expect("lower");
     run();
-    setrlimit(resource, before).expect("as it was");
+    setrlimit(resource, before).expect("its length is unchanged");
 }
 
 fn a_file_that_may_not_be_so_long(path: &Path, io: IoBackend) {

@@ -18,7 +18,7 @@ const BESIDE: u64 = 1 << 20;
 const BOUND: u64 = 32 << 20;
 
 #[test]
-fn what_is_written_never_takes_more_than_the_bound() {
+fn writes_never_exceed_the_memory_bound() {
     let dir = TempDir::new_in(common::scratch()).expect("a directory");
     let path = dir.path().join("sparse");
     fs::File::create(&path).expect("a file").set_len(1 << 30).expect("sparse");

@@ -89,7 +89,7 @@ impl<S: BlockSource> Ext4<S> {
             return match entry.index {
                 ACCESS_ACL | DEFAULT_ACL => {
                     let acl = acl::for_users(&value);
-                    acl.map(Some).ok_or_else(|| place.is("has an ACL that is none"))
+                    acl.map(Some).ok_or_else(|| place.is("has an invalid ACL"))
                 }
                 _ => Ok(Some(value)),
             };
@@ -105,7 +105,7 @@ impl<S: BlockSource> Ext4<S> {
             return Ok(None);
         }
         let block = self.block(at, place)?;
-        place.has(le32(&block, 0) == MAGIC, "its block holds none")?;
+        place.has(le32(&block, 0) == MAGIC, "its block has no valid header")?;
         place.has(le32(&block, 8) == 1, "has more than one block")?;
         if self.superblock().has_checksums() {
             let crc = crc32c(self.superblock().seed, &at.to_le_bytes());
@@ -125,12 +125,15 @@ impl<S: BlockSource> Ext4<S> {
         place: ImageLocation,
     ) -> Result<Vec<u8>, Error> {
         let may_be = self.superblock().features.incompat(features::EA_INODE);
-        place.has(may_be, "has a value in an inode, and must not")?;
+        place.has(may_be, "has a value in an inode, which its features do not allow")?;
         let holder = self.inode(holder)?;
         let is_one = holder.kind == FileKind::Regular && holder.holds_attribute();
-        place.has(is_one, "has its value in an inode that holds none")?;
+        place.has(is_one, "has its value in an inode that is not a value inode")?;
         place.has(len <= VALUE_MAX, "has a value that is too large")?;
-        place.has(holder.size == len as u64, "has a value of another length than it says")?;
+        place.has(
+            holder.size == len as u64,
+            "has a value whose length differs from the stated one",
+        )?;
         let mut value = vec![0; len];
         self.fill(&holder, 0, &mut value)?;
         // The timestamp fields hold the value's checksum, or, before checksums existed, the owner's
@@ -158,7 +161,7 @@ impl Inode {
             return Ok((head, &[]));
         }
         let Some(list) = AttributeList::in_inode(self)? else {
-            return Err(place.is("has only a part of its inline data"));
+            return Err(place.is("has incomplete inline data"));
         };
         for entry in list.entries() {
             let entry = entry?;
@@ -166,11 +169,11 @@ impl Inode {
                 let (tail, wanted) = (list.value(&entry)?, size - head.len());
                 let may_be_hole = self.kind == FileKind::Regular;
                 let is_all = may_be_hole || tail.len() >= wanted;
-                place.has(is_all, "has only a part of its inline data")?;
+                place.has(is_all, "has incomplete inline data")?;
                 return Ok((head, &tail[..wanted.min(tail.len())]));
             }
         }
-        Err(place.is("has only a part of its inline data"))
+        Err(place.is("has incomplete inline data"))
     }
 }
 
@@ -226,7 +229,7 @@ impl<'b> AttributeList<'b> {
 
     fn value(self, entry: &AttributeEntry) -> Result<&'b [u8], Error> {
         let bytes = self.values.get(entry.offset..).and_then(|rest| rest.get(..entry.len));
-        bytes.ok_or_else(|| self.place.is("has a value that is not all there"))
+        bytes.ok_or_else(|| self.place.is("has an incomplete value"))
     }
 }
 

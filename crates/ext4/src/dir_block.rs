@@ -52,7 +52,7 @@ impl<'b> RawEntry<'b> {
         }
         let len = entry_len(superblock, le16(rest, 4));
         if len < NAME || !len.is_multiple_of(4) || len > rest.len() {
-            return Err("has an entry of no possible length");
+            return Err("has an entry with an invalid length");
         }
         // Without stored kinds this byte is the upper byte of the length, which is zero except in a
         // checksum's entry.
@@ -65,7 +65,7 @@ impl<'b> RawEntry<'b> {
             return Err("has an entry of an inode that does not exist");
         }
         if inode != 0 && (name.is_empty() || name.iter().any(|byte| matches!(byte, 0 | b'/'))) {
-            return Err("has a name that cannot be one");
+            return Err("has an invalid name");
         }
         // With kinds, the upper four bits are unused.
         let kind = FileKind::of_code(kind & 0xF);
@@ -94,12 +94,13 @@ pub(crate) fn check_sum(
     let (sum, found) = if let Some(header) = index_header(superblock, bytes) {
         let (limit, count) = limit_and_count(bytes, header);
         let tail = header + limit * 8;
-        place.has(count <= limit && tail + 8 <= bytes.len(), "has an index of no possible size")?;
+        place
+            .has(count <= limit && tail + 8 <= bytes.len(), "has an index with an invalid size")?;
         let crc = crc32c(seed, &bytes[..header + count * 8]);
         (crc32c(crc32c(crc, &bytes[tail..tail + 4]), &[0; 4]), le32(bytes, tail + 4))
     } else {
         let (before, tail) = bytes.split_at(bytes.len() - usize::from(TAIL_LEN));
-        place.has(tail.starts_with(&TAIL), "has no checksum; e2fsck -D makes one")?;
+        place.has(tail.starts_with(&TAIL), "has no checksum; e2fsck -D adds one")?;
         (crc32c(seed, before), le32(tail, TAIL.len()))
     };
     place.has(sum == found, "its checksum does not match")

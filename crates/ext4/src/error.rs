@@ -125,7 +125,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotExt4 => {
-                write!(f, "no ext4 file system: give the image of one, or a partition of a disk")
+                write!(f, "not an ext4 file system: give an ext4 image, or a partition of a disk")
             }
             Self::Foreign(ForeignFormat { name, remedy, .. }) => {
                 write!(f, "is {name}, not ext4: {remedy}")
@@ -138,15 +138,15 @@ impl fmt::Display for Error {
                 "has a damaged partition table: {what}; give the offset of the file system"
             ),
             Self::Unsupported { features } => {
-                write!(f, "has features that are not read here: {features}; use the kernel's mount")
+                write!(f, "has unsupported features: {features}; use the kernel's mount")
             }
             Self::Journal => write!(
                 f,
-                "its journal has changes that are not in place: it is mounted, or was not unmounted"
+                "its journal has not been replayed: it is mounted, or was not unmounted cleanly"
             ),
             Self::Short { wanted, found } => write!(
                 f,
-                "ends after {found} bytes, its file system has {wanted}: copy the whole image"
+                "ends after {found} bytes, but its file system has {wanted}: copy the whole image"
             ),
             Self::Corrupt { place, what } => write!(f, "damaged: {place}: {what}"),
             Self::NotFound => write!(f, "no such file or directory"),
@@ -154,10 +154,11 @@ impl fmt::Display for Error {
             Self::WrongKind { wanted } => write!(f, "not {wanted}"),
             Self::Encrypted => write!(
                 f,
-                "is encrypted, and keys are not used here; use the kernel's mount and add its key"
+                "is encrypted, and foreread does not support keys; use the kernel's mount and add \
+                 the key"
             ),
             Self::TooManyLinks => {
-                write!(f, "too many symbolic links after each other; do they form a circle?")
+                write!(f, "too many levels of symbolic links; do they form a loop?")
             }
             Self::Io { offset, source } => write!(f, "cannot read at byte {offset}: {source}"),
         }

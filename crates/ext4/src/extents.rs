@@ -48,7 +48,7 @@ pub(crate) fn run<S: BlockSource>(
         let place = ImageLocation::Map { inode: inode.number, block: at };
         let child = ExtentNode::parse(Cow::Owned(read(fs, inode, at, node.place)?), place, &below)?;
         // This check ends a cyclic path.
-        place.has(child.depth == node.depth - 1, "is not of the level it is at")?;
+        place.has(child.depth == node.depth - 1, "is at the wrong level")?;
         (node, range) = (child, below);
     }
     node.leaf(fs, block, range.end)
@@ -94,12 +94,12 @@ impl<'b> ExtentNode<'b> {
         place: ImageLocation,
         range: &Range<u64>,
     ) -> Result<Self, Error> {
-        place.has(le16(&bytes, 0) == 0xF30A, "is no node of extents")?;
+        place.has(le16(&bytes, 0) == 0xF30A, "is not an extent node")?;
         let (entries, room) = (usize::from(le16(&bytes, 2)), usize::from(le16(&bytes, 4)));
         let is_in_block = room.min(bytes.len() / ENTRY_LEN - 1) >= entries;
         place.has(is_in_block, "has more extents than it has room for")?;
         let this = Self { depth: le16(&bytes, 6), bytes, place, entries };
-        place.has(this.depth == 0 || entries > 0, "has nothing below it")?;
+        place.has(this.depth == 0 || entries > 0, "is empty")?;
 
         let mut end = range.start;
         for index in 0..entries {
@@ -159,7 +159,7 @@ impl<'b> ExtentNode<'b> {
         let extent = before.map(|index| self.extent(index));
         if let Some(extent) = extent.filter(|extent| block < extent.start + extent.count) {
             let is_there = fs.superblock().has_blocks(extent.at, extent.count);
-            self.place.has(is_there, "has an extent outside of the file system")?;
+            self.place.has(is_there, "has an extent outside the file system")?;
             let (from, blocks) = (block - extent.start, extent.start + extent.count - block);
             let at = extent.is_written.then_some(extent.at + from);
             return Ok(BlockRun { first: block, blocks, at });

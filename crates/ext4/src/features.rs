@@ -102,8 +102,7 @@ mod tests {
         let refused = features(READ | 0x1000 | 0x1 | 0x8000_0000).can_be_read().unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "has features that are not read here: compression, dirdata, FEATURE_I31; \
-             use the kernel's mount"
+            "has unsupported features: compression, dirdata, FEATURE_I31; use the kernel's mount"
         );
     }
 

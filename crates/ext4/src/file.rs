@@ -46,7 +46,7 @@ impl<S: BlockSource> Ext4<S> {
         }
         inode.can_be_read()?;
         let place = ImageLocation::Inode(inode.number);
-        place.has(inode.size <= LINK_MAX, "is a link that is longer than a path can be")?;
+        place.has(inode.size <= LINK_MAX, "is a symbolic link longer than any path")?;
         let size = usize::try_from(inode.size).expect("LINK_MAX was checked above");
         let mut target = vec![0; size];
         if inode.is_short_link() {
@@ -57,7 +57,7 @@ impl<S: BlockSource> Ext4<S> {
         // A path ends at the first zero byte.
         let end = target.iter().position(|&byte| byte == 0);
         target.truncate(end.unwrap_or(size));
-        place.has(!target.is_empty(), "is a link to nowhere")?;
+        place.has(!target.is_empty(), "is a symbolic link without a target")?;
         Ok(target)
     }
 

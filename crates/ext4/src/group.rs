@@ -47,7 +47,7 @@ impl GroupDescriptor {
         let inode_table = halves(le32(bytes, 0x8), high);
         place.has(
             superblock.has_blocks(inode_table, superblock.table_blocks()),
-            "its inode table lies outside of the file system",
+            "its inode table is outside the file system",
         )?;
         // Only file systems with checksums count unused inodes. A larger count is clamped.
         let has_count = superblock.features.ro_compat(features::GDT_CSUM | features::METADATA_CSUM);
@@ -88,7 +88,7 @@ impl Superblock {
         let (index, offset) = (group / in_a_block, group % in_a_block * size);
         let block = self.descriptor_block(index, in_a_block);
         ImageLocation::Group(group)
-            .has(self.has_blocks(block, 1), "its descriptor lies outside of the file system")?;
+            .has(self.has_blocks(block, 1), "its descriptor is outside the file system")?;
         Ok((block, offset as usize))
     }
 

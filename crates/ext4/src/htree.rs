@@ -146,7 +146,7 @@ fn in_leaf<S: BlockSource>(
 fn block<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, number: u64) -> Result<Vec<u8>, Error> {
     let place = ImageLocation::Directory { inode: inode.number, block: number };
     let end = inode.size / u64::from(fs.superblock().block_size);
-    place.has(number < end, "its index names a block that it does not have")?;
+    place.has(number < end, "its index refers to a block outside the directory")?;
     let at = fs.run(inode, number)?.at;
     fs.directory_block(inode, number, at.ok_or_else(|| place.is("is a hole"))?)
 }
@@ -166,12 +166,12 @@ impl IndexNode {
         let place = ImageLocation::Directory { inode: inode.number, block: number };
         let bytes = block(fs, inode, number)?;
         let header = index_header(fs.superblock(), &bytes);
-        let header = header.ok_or_else(|| place.is("is no node of an index"))?;
+        let header = header.ok_or_else(|| place.is("is not an index node"))?;
         let is_root = header == crate::dir_block::ROOT_HEADER;
-        place.has(is_root == (number == 0), "is another node of the index than it should be")?;
+        place.has(is_root == (number == 0), "is the wrong index node")?;
         let (limit, count) = limit_and_count(&bytes, header);
         let fits = (1..=limit).contains(&count) && header + limit * 8 <= bytes.len();
-        place.has(fits, "has an index of no possible size")?;
+        place.has(fits, "has an index with an invalid size")?;
         Ok(Self { bytes, place, header, count, at: 0, wanted: 0 })
     }
 

@@ -100,6 +100,6 @@ fn count<S>(
     assert_eq!(span, 1, "a number that stands for more is not the last");
     let more = (at + 1..).zip(rest).take_while(|(next, number)| next == number).count() as u64;
     let is_there = fs.superblock().has_blocks(at, more + 1);
-    place.has(is_there, "names a block outside of the file system")?;
+    place.has(is_there, "refers to a block outside the file system")?;
     Ok(BlockRun { first, blocks: more + 1, at: Some(at) })
 }

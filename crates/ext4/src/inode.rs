@@ -157,10 +157,13 @@ impl Inode {
 
         let extra = extra_size(&raw).ok_or_else(|| place.is("more fields than it has room for"))?;
         check_sum(superblock, number, &raw, extra)?;
-        let kind = FileKind::of_mode(mode).ok_or_else(|| place.is("no such kind of file"))?;
+        let kind = FileKind::of_mode(mode).ok_or_else(|| place.is("has an unknown file type"))?;
         let flags = le32(&raw, 0x20);
         let may_be_inline = superblock.features.incompat(features::INLINE_DATA);
-        place.has(flags & INLINE == 0 || may_be_inline, "has inline data, and must not")?;
+        place.has(
+            flags & INLINE == 0 || may_be_inline,
+            "has inline data, which its features do not allow",
+        )?;
 
         let size = size(superblock, kind, &raw);
         let time = |low, high| time(&raw, extra, low, high);
@@ -184,7 +187,7 @@ impl Inode {
             attributes_at: (extra > 0).then_some(OLD_SIZE + extra),
             raw,
         };
-        place.has(this.size <= this.size_max(superblock), "is larger than a file can be")?;
+        place.has(this.size <= this.size_max(superblock), "is larger than any file")?;
         Ok(this)
     }
 

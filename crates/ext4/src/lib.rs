@@ -209,14 +209,14 @@ impl<S: BlockSource> Ext4<S> {
     pub fn root(&self) -> Result<Inode, Error> {
         let root = self.inode(ROOT_INODE)?;
         let is_directory = root.kind == FileKind::Directory;
-        ImageLocation::Inode(ROOT_INODE).has(is_directory, "the root is no directory")?;
+        ImageLocation::Inode(ROOT_INODE).has(is_directory, "the root is not a directory")?;
         Ok(root)
     }
 
     /// Reads a block that the structure at `place` refers to.
     fn block(&self, number: u64, place: ImageLocation) -> Result<Vec<u8>, Error> {
         let is_there = self.superblock.has_blocks(number, 1);
-        place.has(is_there, "names a block outside of the file system")?;
+        place.has(is_there, "refers to a block outside the file system")?;
         let mut bytes = vec![0; self.superblock.block_size as usize];
         let offset = number * u64::from(self.superblock.block_size);
         self.source.read(offset, &mut bytes).map_err(|source| Error::Io { offset, source })?;

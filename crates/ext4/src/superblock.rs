@@ -160,17 +160,17 @@ impl Superblock {
         let sane = |holds, what| ImageLocation::Superblock.has(holds, what);
         let bits = u64::from(self.block_size) * 8;
 
-        sane(self.first_inode >= FIRST_INODE, "no such first inode")?;
+        sane(self.first_inode >= FIRST_INODE, "invalid first inode")?;
         let inode_size = u32::from(self.inode_size);
         let fits = (128..=self.block_size).contains(&inode_size);
-        sane(fits && inode_size.is_power_of_two(), "no such size of an inode")?;
+        sane(fits && inode_size.is_power_of_two(), "invalid inode size")?;
         let least = if self.features.incompat(features::BIT64) { 64 } else { 32 };
         let size = u32::from(self.descriptor_size);
         let fits = (least..=self.block_size.min(1024)).contains(&size);
-        sane(fits && size.is_power_of_two(), "no such size of a group descriptor")?;
+        sane(fits && size.is_power_of_two(), "invalid size of group descriptors")?;
 
         let first = u64::from(self.first_data_block);
-        sane(first <= u64::from(self.block_size == 1024), "no such first block")?;
+        sane(first <= u64::from(self.block_size == 1024), "invalid first block")?;
         sane(self.blocks > first, "no blocks")?;
         sane(self.blocks.checked_mul(u64::from(self.block_size)).is_some(), "too many blocks")?;
         sane(self.blocks_per_group > 0, "no blocks in a group")?;
@@ -179,7 +179,7 @@ impl Superblock {
             u32::try_from(groups).map_err(|_| ImageLocation::Superblock.is("too many groups"))?;
 
         let per_group = u64::from(self.inodes_per_group);
-        sane((1..=bits).contains(&per_group), "no such number of inodes in a group")?;
+        sane((1..=bits).contains(&per_group), "invalid number of inodes in a group")?;
         sane(groups * per_group == u64::from(self.inodes), "inodes and groups do not agree")?;
         Ok(self)
     }
@@ -224,7 +224,7 @@ fn cluster_blocks(bytes: &[u8; SUPERBLOCK_LEN], features: Features) -> Result<u3
     }
     let (block, cluster) = (le32(bytes, 0x18), le32(bytes, 0x1C));
     let fits = (block..=CLUSTER_LOG_MAX).contains(&cluster);
-    ImageLocation::Superblock.has(fits, "no such size of a cluster")?;
+    ImageLocation::Superblock.has(fits, "invalid cluster size")?;
     Ok(1 << (cluster - block))
 }
 

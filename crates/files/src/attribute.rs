@@ -18,7 +18,7 @@ pub fn set(path: &Path, value: &str) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(openat(CWD, path, flags, Mode::empty())?);
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("is no attribute (not a regular file)"));
+        return Err(io::Error::other("is not an attribute (not a regular file)"));
     }
     // Copies of a system in tests are plain files, which keep old contents unless truncated.
     file.set_len(0)?;

@@ -144,7 +144,7 @@ impl DirectoryName {
         }
         for (name, stat) in [("stdout", fstat(io::stdout())), ("stderr", fstat(io::stderr()))] {
             if stat.is_ok_and(|stat| FileIdentity::of(&stat) == found.inode()) {
-                return Err(self.not_ours(format!("is where {name} goes")));
+                return Err(self.not_ours(format!("is the destination of {name}")));
             }
         }
         let (kind, names) = (found.kind(), found.stat.st_nlink);
@@ -164,7 +164,7 @@ impl DirectoryName {
     pub(crate) fn changed(&self) -> FileError {
         FileError::InUse {
             path: self.path.clone(),
-            what: "was replaced by another process just now".to_owned(),
+            what: "has just been replaced by another process".to_owned(),
             advice: "run this again, or give another path",
         }
     }

@@ -100,7 +100,7 @@ fn lock(entry: &DirectoryName, file: &File) -> Result<(), FileError> {
         Ok(FileLock::Taken) => Err(FileError::InUse {
             path: entry.path().to_owned(),
             what: "is in use by another program".to_owned(),
-            advice: "end that one, or give another path",
+            advice: "end that program, or give another path",
         }),
         Err(errno) => Err(entry.failed("lock it", errno.into())),
     }

@@ -79,7 +79,7 @@ fn is_stale(
     let Some(pid) = number(&bytes) else {
         return Err(FileError::NotOurs {
             path: entry.path().to_owned(),
-            what: "exists and is no pid file (a number and a line feed)".to_owned(),
+            what: "exists and is not a pid file (a number and a line feed)".to_owned(),
             advice: output::ADVICE,
         });
     };

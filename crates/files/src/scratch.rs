@@ -60,7 +60,7 @@ impl PrivateDirectory {
             if !is_below {
                 return Err(FileError::NotOurs {
                     path: path.clone(),
-                    what: "lies outside of the directory".to_owned(),
+                    what: "is outside the directory".to_owned(),
                     advice: "give a path below it",
                 });
             }
@@ -248,7 +248,7 @@ mod tests {
         for path in ["/etc/x", "../x", "sys/../../x"] {
             let files = [(PathBuf::from(path), String::new())];
             let line = directory.write_files(&files).expect_err(path).to_string();
-            assert!(line.contains("lies outside of the directory"), "{line}");
+            assert!(line.contains("is outside the directory"), "{line}");
         }
     }
 

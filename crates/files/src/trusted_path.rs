@@ -82,7 +82,7 @@ pub fn helper_program(name: &str) -> io::Result<PathBuf> {
         }
     }
     Err(match skipped {
-        Some(by_others) => io::Error::other(format!("{name} is not run as root: {by_others}")),
+        Some(by_others) => io::Error::other(format!("refusing to run {name} as root: {by_others}")),
         None => io::Error::new(io::ErrorKind::NotFound, format!("there is no {name} in PATH")),
     })
 }
@@ -104,7 +104,7 @@ pub(crate) fn check_state(path: &Path) -> Result<(), crate::FileError> {
         Err(crate::FileError::NotOurs {
             path: path.to_owned(),
             what: format!("is not used by root: {by_others}"),
-            advice: "remove it, or give it to root: chown root:root, chmod go-w",
+            advice: "remove it, or restrict it to root: chown root:root, chmod go-w",
         })
     })
 }

@@ -69,39 +69,39 @@ impl fmt::Display for MountError {
             Self::Tree(error) => write!(f, "{error}"),
             Self::Missing { path } => {
                 let path = path.display();
-                write!(f, "{path}: there is no such directory; make one: mkdir -p {path}")
+                write!(f, "{path}: no such directory; create it: mkdir -p {path}")
             }
             Self::NoDirectory { path, what } => write!(f, "{}: {what}", path.display()),
             Self::Locked { path } => write!(
                 f,
-                "{}: another process has locked it, such as a foreread that mounts there; try \
-                 again, or mount elsewhere",
+                "{}: locked by another process, such as a foreread that mounts there; try again, \
+                 or mount elsewhere",
                 path.display()
             ),
             Self::Busy { path } => {
                 let path = path.display();
-                write!(f, "{path}: something is mounted there; umount {path}, or mount elsewhere")
+                write!(f, "{path}: already a mount point; umount {path}, or mount elsewhere")
             }
             Self::Dead { path } => {
                 let path = path.display();
                 write!(
                     f,
-                    "{path}: a mount is there whose server has ended; umount {path}, or \
-                     fusermount3 -u {path}, and try again"
+                    "{path}: has a mount whose server has exited; umount {path}, or fusermount3 \
+                     -u {path}, and try again"
                 )
             }
             Self::Mount { path, source } => {
                 let (path, kind, limit) = (path.display(), source.kind(), limit_to_raise(source));
                 let source = source.to_string();
                 let help = if source.contains("user_allow_other") {
-                    "; add the line user_allow_other to /etc/fuse.conf, mount as root, or leave out \
-                     --allow-other"
+                    "; add the line user_allow_other to /etc/fuse.conf, mount as root, or leave \
+                     out --allow-other"
                 } else if let Some(limit) = limit {
                     limit
                 } else if kind == io::ErrorKind::PermissionDenied {
                     "; mount as root, or install fusermount3 (package fuse3)"
                 } else if kind == io::ErrorKind::NotFound {
-                    "; is there /dev/fuse? try 'modprobe fuse'"
+                    "; if /dev/fuse is missing, try 'modprobe fuse'"
                 } else {
                     ""
                 };
@@ -109,8 +109,8 @@ impl fmt::Display for MountError {
             }
             Self::Device { path } => write!(
                 f,
-                "{}: cannot mount: this user may not read and write /dev/fuse; mount as root, or \
-                 have it opened to all: chmod 666 /dev/fuse",
+                "{}: cannot mount: no permission for /dev/fuse; mount as root, or let root allow \
+                 all users: chmod 666 /dev/fuse",
                 path.display()
             ),
             Self::System { doing, source } => {
@@ -149,8 +149,8 @@ fn limit_to_raise(error: &io::Error) -> Option<&'static str> {
 const OPEN_FILES: &str = "; raise ulimit -n, or close files";
 
 /// Remedy if no thread or process can be created.
-pub(crate) const THREADS: &str = "; a limit of threads is reached: raise it (ulimit -u, TasksMax= \
-                                  of systemd, the pids limit of a container)";
+pub(crate) const THREADS: &str = "; the limit of threads is reached: raise it (ulimit -u, \
+                                  TasksMax= of systemd, the pids limit of a container)";
 
 #[cfg(test)]
 mod tests {

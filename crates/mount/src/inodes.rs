@@ -96,7 +96,7 @@ impl Inodes {
         others: impl FnOnce() -> Vec<u32>,
     ) -> Result<Inode, Error> {
         if number < self.fs.superblock().first_inode {
-            let what = "is the file system's own, and a directory names it";
+            let what = "is reserved for the file system, but a directory refers to it";
             return Err(Error::Corrupt { place: ImageLocation::Inode(number), what });
         }
         self.inode_beside(number, others)

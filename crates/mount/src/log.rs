@@ -45,7 +45,7 @@ impl DamageLog {
         (self.say)(&line);
         said.insert(line);
         if said.len() == LINES {
-            (self.say)("so many lines are enough; no more are said until the next mount");
+            (self.say)("further lines are suppressed until the next mount");
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn checked(path: &Path) -> Result<PathBuf, MountError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // A dangling link: mkdir would refuse the path.
             if path.symlink_metadata().is_ok() {
-                return Err(wrong("is a symbolic link to nothing; give a directory to mount on"));
+                return Err(wrong("is a dangling symbolic link; give a directory to mount on"));
             }
             return Err(MountError::Missing { path: path.to_owned() });
         }
@@ -256,7 +256,7 @@ impl Mountpoint {
             let why = "fusermount3 has failed, or could not be started".to_owned();
             return UnmountOutcome::Failed { why };
         }
-        UnmountOutcome::Covered { by: "mounts that come and go".to_owned() }
+        UnmountOutcome::Covered { by: "mounts that keep changing".to_owned() }
     }
 
     /// Detaches a mount without a server: one whose connection was cut, as `umount -f` does with a

@@ -45,7 +45,7 @@ impl FileTree for PrefixTree {
         let page = self.prefix.page(directory, false, page)?;
         let left_out = |name: String| {
             let name = name.escape_default();
-            format!("{name}: no request can ask for this key, so it is left out")
+            format!("{name}: no request can express this key, and is left out")
         };
         Ok(TreePage {
             names: page.names.into_iter().map(tree_name).collect(),

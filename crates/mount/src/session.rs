@@ -104,8 +104,9 @@ impl<F: Filesystem> FuseMount<F> {
         let over = mem::replace(&mut answering.guard, nothing).join();
         // Its drop would unmount whichever mount is at the directory by now.
         mem::forget(answering);
-        let over =
-            over.unwrap_or_else(|_| Err(io::Error::other("a thread that answers has panicked")));
+        let over = over.unwrap_or_else(|_| {
+            Err(io::Error::other("a thread that serves requests has panicked"))
+        });
         match over {
             Ok(()) => stopper.0.clear(),
             // The session has failed and answers no more requests, so the mount is not called.
@@ -127,7 +128,7 @@ fn check_threads(count: usize) -> Result<(), MountError> {
         let mut started = (0..count).map(|_| thread::Builder::new().spawn_scoped(scope, waits));
         let refused = started.find_map(Result::err);
         drop(ended);
-        let doing = "start the threads that answer";
+        let doing = "start the threads that serve requests";
         refused.map_or(Ok(()), |source| Err(MountError::System { doing, source }))
     })
 }

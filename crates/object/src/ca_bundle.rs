@@ -30,7 +30,8 @@ pub(crate) fn read(
     let variable = is_s3.then(|| std::env::var_os(VARIABLE)).flatten();
     let Some((option, path)) = find(settings, variable) else { return Ok(None) };
     let read = read_file(&path);
-    read.map(Some).map_err(|why| format!("{option} names the CA bundle {}: {why}", path.display()))
+    read.map(Some)
+        .map_err(|why| format!("{option} is set to the CA bundle {}: {why}", path.display()))
 }
 
 /// Returns the name of the option and the file that it names. The last setting wins. An empty
@@ -51,7 +52,7 @@ fn read_file(path: &Path) -> Result<Vec<Certificate>, String> {
     let mut roots = RootCertStore::empty();
     let mut certificates = Vec::new();
     for der in CertificateDer::pem_slice_iter(&bytes) {
-        let der = der.map_err(|error| format!("it is no PEM file: {error}"))?;
+        let der = der.map_err(|error| format!("it is not a PEM file: {error}"))?;
         // System bundles contain certificates that rustls rejects; rustls skips them, too.
         if roots.add(der.clone()).is_ok()
             && let Ok(certificate) = Certificate::from_der(&der)
@@ -60,7 +61,7 @@ fn read_file(path: &Path) -> Result<Vec<Certificate>, String> {
         }
     }
     if certificates.is_empty() {
-        return Err("it has no CA certificate that can be used, in PEM".to_owned());
+        return Err("it has no usable CA certificate in PEM format".to_owned());
     }
     Ok(certificates)
 }
@@ -113,16 +114,16 @@ mod tests {
         for (path, why) in [
             (dir.path().join("missing.pem"), "No such file"),
             (dir.path().to_owned(), "directory"),
-            (file("empty", ""), "no CA certificate"),
-            (file("odd", odd), "no CA certificate"),
-            (file("cut", &odd[..40]), "no PEM file"),
+            (file("empty", ""), "no usable CA certificate"),
+            (file("odd", odd), "no usable CA certificate"),
+            (file("cut", &odd[..40]), "not a PEM file"),
         ] {
             let path = path.to_str().unwrap();
             for url in ["s3://bucket/key", "gs://bucket/key", "https://host/key"] {
                 let stores = Stores::new(StoreOptions::default());
                 let stores = stores.with_settings([("ca_bundle".to_owned(), path.to_owned())]);
                 let error = stores.open(url).unwrap_err().to_string();
-                let names = format!("the setting ca_bundle names the CA bundle {path}: ");
+                let names = format!("the setting ca_bundle is set to the CA bundle {path}: ");
                 assert!(error.contains(&names) && error.contains(why), "{error}");
             }
         }

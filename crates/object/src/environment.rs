@@ -123,7 +123,7 @@ fn check_all<K: FromStr + PartialEq>(
     settings: &StoreSettings,
 ) -> Result<(), String> {
     for (name, value) in settings.iter() {
-        check_value(name, value).map_err(|wanted| format!("the setting {name} has to {wanted}"))?;
+        check_value(name, value).map_err(|wanted| format!("the setting {name} must {wanted}"))?;
     }
     let replaced: Vec<K> = settings.iter().filter_map(|(name, _)| name.parse().ok()).collect();
     for (name, value) in variables {
@@ -131,7 +131,7 @@ fn check_all<K: FromStr + PartialEq>(
         let key: Option<K> = key_of(name, prefix, settings);
         if key.is_some_and(|key| !replaced.contains(&key)) {
             check_value(&name.to_ascii_lowercase(), value)
-                .map_err(|wanted| format!("the environment variable {name} has to {wanted}"))?;
+                .map_err(|wanted| format!("the environment variable {name} must {wanted}"))?;
         }
     }
     Ok(())
@@ -141,15 +141,16 @@ fn check_all<K: FromStr + PartialEq>(
 fn check_value(name: &str, value: &str) -> Result<(), &'static str> {
     let name = without_store(name);
     if ENDPOINTS.contains(&name) && !is_endpoint(value) {
-        return Err("begin with http:// or https:// and a host, such as https://host:9000, \
-                    without spaces or line ends; unset it for the store's own");
+        return Err(
+            "begin with http:// or https:// and a host, such as https://host:9000, without \
+                    spaces or line ends; unset it to use the store's default",
+        );
     }
     if WORDS.contains(&name) && !value.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("be one word of ASCII letters, without spaces or line ends");
     }
     if SECRETS.contains(&name) && value.chars().any(char::is_control) {
-        return Err("be one line without a line end or another control character; its value is \
-                    not shown");
+        return Err("be a single line without control characters; its value is not shown");
     }
     Ok(())
 }
@@ -279,7 +280,7 @@ mod tests {
             ("AWS_SESSION_TOKEN", "hu\u{1b}sh"),
         ] {
             let error = of_aws(&[("AWS_SKIP_SIGNATURE", "true"), (name, value)], &[]).unwrap_err();
-            assert!(error.contains(&format!("variable {name} has to ")), "{error}");
+            assert!(error.contains(&format!("variable {name} must ")), "{error}");
             assert!(!error.contains("hush") && !error.contains('\n'), "{error}");
         }
         of_aws(&[("AWS_SECRET_ACCESS_KEY", "a b/+=\u{fc}"), ("AWS_REGION", "auto")], &[]).unwrap();
@@ -292,7 +293,7 @@ mod tests {
         let variables = [("AWS_ENDPOINT", "h:9000")];
         of_aws(&variables, &[("endpoint_url", "http://h:9000")]).unwrap();
         let error = of_aws(&variables, &[("Endpoint_URL", "other")]).unwrap_err();
-        assert!(error.starts_with("the setting endpoint_url has to begin with http://"), "{error}");
+        assert!(error.starts_with("the setting endpoint_url must begin with http://"), "{error}");
     }
 
     /// The endpoint of a variable was preferred to that of a setting, and the session token of the

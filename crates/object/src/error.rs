@@ -150,28 +150,29 @@ fn advice(why: &str) -> &'static str {
     let code = error_document::code(why).unwrap_or_default();
     match code {
         _ if why.contains(SKEWED) => {
-            "set this machine's clock; foreread doctor with the URL says how far it is off"
+            "set this machine's clock; foreread doctor URL shows the difference"
         }
         "RequestExpired" | "AuthenticationExpired" => {
-            "set this machine's clock; foreread doctor with the URL says how far it is off"
+            "set this machine's clock; foreread doctor URL shows the difference"
         }
         _ if EXPIRED.iter().any(|code| why.contains(code)) => {
             "set new credentials in the environment (docs/guide/objects.md)"
         }
         "InvalidAccessKeyId" | "InvalidSecurity" | "InactiveAccessKey" => {
-            "the store does not know the access key, or it is disabled: check the credentials in \
-             the environment (docs/guide/objects.md), and that the endpoint is right"
+            "the access key is unknown or disabled: check the credentials in the environment \
+             (docs/guide/objects.md), and the endpoint"
         }
         "SignatureDoesNotMatch" => {
-            "the secret key does not belong to the access key, or a proxy changes requests: check \
-             the credentials in the environment (docs/guide/objects.md)"
+            "the secret key does not match the access key, or a proxy changes requests: check the \
+             credentials in the environment (docs/guide/objects.md)"
         }
         "AccessDenied" | "AuthorizationFailure" | "AuthorizationPermissionMismatch" => {
-            "these credentials may not read it: check its policy, and the credentials in the \
-             environment (docs/guide/objects.md)"
+            "these credentials have no permission to read it: check its policy, and the \
+             credentials in the environment (docs/guide/objects.md)"
         }
         _ => {
-            "check the credentials in the environment (docs/guide/objects.md), and this machine's clock"
+            "check the credentials in the environment (docs/guide/objects.md), and this machine's \
+             clock"
         }
     }
 }
@@ -209,8 +210,8 @@ impl ObjectError {
             Self::Denied { why, .. } => format!("not allowed: {why}; {}", advice(why)),
             Self::NoCredentials { service, why, .. } => format!(
                 "not allowed: no credentials are set in the environment, and the metadata service \
-                 at {service} gave none for the machine's role; set credentials (docs/guide/objects.md), \
-                 or, if this machine has a role, see why the service failed: {why}"
+                 at {service} provided none for the machine's role; set credentials \
+                 (docs/guide/objects.md), or, if this machine has a role, check the service: {why}"
             ),
             Self::Changed { why, .. } => {
                 format!("it has changed since it was opened ({why}); open it again")
@@ -296,8 +297,8 @@ const SKEWED: &str = "<Code>RequestTimeTooSkewed<";
 const METADATA_SERVICES: [&str; 2] = ["169.254.169.254", "metadata.google.internal"];
 
 /// Message for a server that answers a range with the whole object.
-const WHOLE: &str = "the server ignores Range and sends the whole object; foreread cannot read it \
-                     in parts";
+const WHOLE: &str = "the server ignores Range and sends the whole object, so foreread cannot read \
+                     parts of it";
 
 /// Part of `object_store`'s text for a response of 200 to a range request.
 const NOT_PARTIAL: &str = "non-partial response";

@@ -70,24 +70,24 @@ pub(crate) fn refusal(code: &str) -> Option<Refusal> {
 const DENIED: ErrorKind = ErrorKind::PermissionDenied;
 
 const ARCHIVED: &str = "the object is in an archive class: restore it (aws s3api restore-object), \
-                        or copy it to a class that can be read at once";
+                        or copy it to a class with instant access";
 const ARCHIVED_AZURE: &str = "the blob is in the archive tier: rehydrate it (az storage blob \
                               set-tier --tier Hot), which takes hours";
-const RESTORING: &str = "the object is being restored from an archive class: wait until that is \
-                         done";
+const RESTORING: &str = "the object is being restored from an archive class: wait until it is \
+                         complete";
 const ACCOUNT: &str = "the store says that the account is disabled or has a problem with billing: \
                        ask its owner";
 const DISABLED: &str = "the store has disabled all access to this bucket or object: ask its owner";
-const NO_BUCKET: &str = "there is no such bucket: see the name, and that the endpoint is right";
-const BUCKET_NAME: &str = "no bucket can have this name: see the URL";
+const NO_BUCKET: &str = "no such bucket: check its name and the endpoint";
+const BUCKET_NAME: &str = "invalid bucket name: check the URL";
 const REGION: &str = "the bucket is in another region, or at another endpoint: set AWS_REGION or \
-                      AWS_ENDPOINT_URL (foreread doctor with the URL says which region)";
-const PAYER: &str = "the bucket's requester pays, and the request names no payer: foreread sends \
-                     none; copy the object to a bucket that is yours";
-const KEY: &str = "the KMS key that the object is encrypted with is disabled or may not be used: \
-                   see the key and its policy";
-const CUSTOMER_KEY: &str = "the object is encrypted with a key that the reader has to send, which \
-                            foreread does not: copy the object";
+                      AWS_ENDPOINT_URL (foreread doctor URL shows the region)";
+const PAYER: &str = "the bucket is requester-pays, which foreread does not support; copy the \
+                     object to your own bucket";
+const KEY: &str = "the KMS key of the object is disabled or not permitted: check the key and its \
+                   policy";
+const CUSTOMER_KEY: &str = "the object is encrypted with a customer-provided key (SSE-C), which \
+                            foreread does not support; copy the object";
 
 /// Longer than any code of a store.
 const CODE_MAX: usize = 80;

@@ -67,7 +67,7 @@ impl Stores {
     pub fn examine(&self, url: &str) -> Result<StoreExamination, ObjectError> {
         let url = ObjectUrl::parse(url)?;
         if url.is_prefix() {
-            let why = "give an object: the URL of one does not end with / and has a key";
+            let why = "give the URL of an object: it has a key and does not end with /";
             return Err(ObjectError::Url { url: url.to_string(), why: why.to_owned() });
         }
         let client = self.client_of(&url)?;

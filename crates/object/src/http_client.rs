@@ -46,8 +46,8 @@ pub(crate) fn client(
                 attempt.error("too many redirects")
             } else if let Some(other) = other_host(&attempt) {
                 attempt.error(format!(
-                    "the server redirects to {other}, and credentials are not sent to another \
-                     host; name that endpoint if you trust it"
+                    "the server redirects to {other}, but credentials are not sent to another \
+                     host; set that endpoint if you trust it"
                 ))
             } else {
                 attempt.follow()
@@ -175,7 +175,7 @@ impl Settings<'_> {
 }
 
 fn wrong(key: ClientConfigKey, text: &str, wants: &str) -> object_store::Error {
-    let why = format!("the option {} of the client is {text:?} and wants {wants}", key.as_ref());
+    let why = format!("the client option {} is {text:?}, but must be {wants}", key.as_ref());
     object_store::Error::Generic { store: "HTTP", source: why.into() }
 }
 

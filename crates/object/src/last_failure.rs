@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_sent_again_and_what_stays_is_not() {
+    fn only_transient_failures_are_retried() {
         let refused = |status, code: &str| {
             let text = format!("<Error><Code>{code}</Code></Error>");
             LastFailure::default().was_refused((status, ""), &text, None)

@@ -87,7 +87,7 @@ impl ListingProgress {
 /// Maximum number of consecutive pages without a name.
 const EMPTY_MAX: u32 = 1000;
 
-const REPEATS: &str = "the server sends pages of names without end";
+const REPEATS: &str = "the server's listing does not end";
 
 #[cfg(test)]
 mod tests {

@@ -55,16 +55,16 @@ pub(crate) fn check(
         Some(tag) if tag == root => {}
         Some("Error") => return Err(error_document(page)),
         Some(tag) => return Err(format!("{NO_LISTING}, but a document that begins with <{tag}>")),
-        None => return Err(format!("{NO_LISTING}, but something that is no XML")),
+        None => return Err(format!("{NO_LISTING}, but a body that is not XML")),
     }
     let is_empty_tag = element(page, root).is_some_and(|it| it.content.is_empty());
     if !is_empty_tag && !page.trim_end().ends_with(&format!("</{root}>")) {
-        return Err("the page of the listing ends in the middle".to_owned());
+        return Err("the page of the listing is truncated".to_owned());
     }
     let text = |name: &str| element(page, name).map(|it| it.content.trim());
     let next = text(protocol.next_token()).filter(|next| !next.is_empty());
     if next.is_some() && next == token {
-        let why = "the server sends the same page of the listing again and again";
+        let why = "the server repeats the same page of the listing";
         return Err(why.to_owned());
     }
     match protocol {
@@ -80,7 +80,7 @@ fn check_s3<'p>(
 ) -> Result<(), String> {
     if let Some(encoding) = text("EncodingType").filter(|encoding| !encoding.is_empty()) {
         return Err(format!(
-            "the server encodes the names of its listing ({encoding}), which was not asked for"
+            "the server encodes the names of its listing ({encoding}), which was not requested"
         ));
     }
     let names = count(page, "Contents") + count(page, "CommonPrefixes");
@@ -100,17 +100,16 @@ fn check_s3<'p>(
     }
     if is_truncated && !has_next {
         return Err(format!(
-            "the server sends {names} names and says that there are more, but has no \
-             NextContinuationToken to ask for them: it may know only the first version of \
-             ListObjects; list longer prefixes"
+            "the server sends {names} names and reports more, but no NextContinuationToken: it \
+             may support only version 1 of ListObjects; list longer prefixes"
         ));
     }
     // Some servers do not count prefixes, so the page may hold more names than the count.
     let counted = text("KeyCount").and_then(|text| text.parse::<usize>().ok());
     match counted {
-        Some(counted) if counted > names => Err(format!(
-            "the page of the listing says that it has {counted} names, and has {names}"
-        )),
+        Some(counted) if counted > names => {
+            Err(format!("the page of the listing reports {counted} names, but has {names}"))
+        }
         Some(_) | None => Ok(()),
     }
 }
@@ -146,7 +145,7 @@ mod tests {
                        </CommonPrefixes>";
 
     #[test]
-    fn whole_pages_and_pages_that_go_on_are_taken() {
+    fn complete_pages_and_pages_with_a_token_are_accepted() {
         for inner in [
             "",
             "<IsTruncated>false</IsTruncated>",
@@ -169,33 +168,33 @@ mod tests {
     /// A page without a token for the next one was the last, and any other document was an empty
     /// listing.
     #[test]
-    fn what_may_lack_names_is_an_error() {
+    fn a_page_that_may_lack_names_is_an_error() {
         for (page, why) in [
             (s3("<IsTruncated>true</IsTruncated>"), "NextContinuationToken"),
             (s3("<IsTruncated>TRUE</IsTruncated><NextContinuationToken/>"), "NextContinuation"),
-            (s3("<IsTruncated>true</IsTruncated><NextMarker>a</NextMarker>"), "first version"),
-            (s3("<NextMarker>a</NextMarker>"), "first version"),
+            (s3("<IsTruncated>true</IsTruncated><NextMarker>a</NextMarker>"), "version 1"),
+            (s3("<NextMarker>a</NextMarker>"), "version 1"),
             (s3("<IsTruncated>perhaps</IsTruncated>"), "perhaps"),
-            (s3(&format!("{TWO}<KeyCount>3</KeyCount>")), "has 3 names, and has 2"),
+            (s3(&format!("{TWO}<KeyCount>3</KeyCount>")), "3 names, but has 2"),
             (s3(&format!("{TWO}<MaxKeys>2</MaxKeys>")), "full with 2 names"),
             (s3(&TWO.repeat(PAGE_NAMES / 2)), "full with 1000 names"),
-            (s3("<EncodingType>url</EncodingType>"), "not asked for"),
-            (s3("<NextContinuationToken>t1</NextContinuationToken>"), "again and again"),
-            ("<ListBucketResult><Contents><Key>a</Key>".to_owned(), "ends in the middle"),
-            ("<ListBucketResult>".to_owned(), "ends in the middle"),
+            (s3("<EncodingType>url</EncodingType>"), "not requested"),
+            (s3("<NextContinuationToken>t1</NextContinuationToken>"), "repeats"),
+            ("<ListBucketResult><Contents><Key>a</Key>".to_owned(), "is truncated"),
+            ("<ListBucketResult>".to_owned(), "is truncated"),
             ("<html><body>log in</body></html>".to_owned(), "<html>"),
             ("<!DOCTYPE html>\n<HTML>".to_owned(), "<HTML>"),
             ("<Error><Code>SlowDown</Code><Message>m</Message></Error>".to_owned(), "SlowDown"),
-            ("{\"keys\": []}".to_owned(), "no XML"),
-            (String::new(), "no XML"),
+            ("{\"keys\": []}".to_owned(), "not XML"),
+            (String::new(), "not XML"),
         ] {
             let error = of_s3(&page).expect_err(&page);
             assert!(error.contains(why), "{page}: {error}");
         }
         let azure = |page| check(page, ListingProtocol::Azure, Some("m")).unwrap_err();
-        assert!(azure("<EnumerationResults><Blobs>").contains("ends in the middle"));
+        assert!(azure("<EnumerationResults><Blobs>").contains("is truncated"));
         assert!(azure("<html/>").contains("<html>"));
         let again = "<EnumerationResults><Blobs/><NextMarker>m</NextMarker></EnumerationResults>";
-        assert!(azure(again).contains("again and again"));
+        assert!(azure(again).contains("repeats"));
     }
 }

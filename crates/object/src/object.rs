@@ -116,7 +116,7 @@ impl Object {
             }
         };
         Self::of_attributes(store, answered, name, options, counted, found_at).ok_or_else(|| {
-            let why = "the server says neither ETag nor Last-Modified, so a change of the object \
+            let why = "the server sends neither ETag nor Last-Modified, so a change of the object \
                        would go unnoticed; copy it to a file";
             ObjectError::Failed { url, range: None, why: why.into() }
         })
@@ -199,7 +199,7 @@ impl Object {
         let end = offset.checked_add(to.len() as u64).filter(|end| *end <= self.0.pinned.size);
         let Some(end) = end else {
             let (url, size) = (self.0.url.clone(), self.0.pinned.size);
-            let why = format!("{} bytes at {offset} do not end within its {size}", to.len());
+            let why = format!("{} bytes at {offset} exceed its size of {size}", to.len());
             return Err(ObjectError::Failed { url, range: None, why });
         };
         if to.is_empty() {
@@ -292,7 +292,7 @@ mod tests {
         let object = object.unwrap();
         for offset in [7, 10, 11, u64::MAX - 3, u64::MAX] {
             let error = object.read_exact_at(&mut [0; 4], offset).unwrap_err().to_string();
-            assert!(error.contains(&format!("4 bytes at {offset} do not end")), "{error}");
+            assert!(error.contains(&format!("4 bytes at {offset} exceed")), "{error}");
         }
         let mut bytes = [0; 4];
         object.read_exact_at(&mut bytes, 6).unwrap();

@@ -83,7 +83,8 @@ impl ObjectUrl {
         // A user alone is sent to web servers, too, and may be a token.
         let is_web = matches!(url.scheme(), "http" | "https");
         if url.password().is_some() || (is_web && !url.username().is_empty()) {
-            let why = "no user and no password in a URL, where others see it; use the environment";
+            let why = "a URL must not contain a user or password, since other users may see it; \
+                       use the environment";
             return Err(wrong(why.to_owned()));
         }
         if matches!(scheme, ObjectStoreScheme::Http) && has_encoded_slash(&url) {
@@ -168,18 +169,17 @@ fn literal_key(text: &str) -> Option<(&str, &str)> {
 /// If `object_store` cannot represent the key, or would map it to another one.
 fn literal_path(key: &str) -> Result<Path, &'static str> {
     if key.contains(|letter: char| letter.is_ascii_control()) {
-        return Err("the key has a control character, which keys that are read cannot have");
+        return Err("the key contains a control character, which is not supported");
     }
     let key = key.strip_suffix('/').map_or(key, |stem| if stem.is_empty() { key } else { stem });
     if key.split('/').any(|segment| matches!(segment, "." | "..")) {
-        return Err("a part of the key is . or .., which keys that are read cannot have");
+        return Err("a part of the key is . or .., which is not supported");
     }
     match Path::parse(key) {
         Ok(path) if path.as_ref() == key => Ok(path),
-        Ok(_) | Err(_) => Err(
-            "a part of the key is empty (// in it, or / at its start), which keys that are read \
-             cannot have",
-        ),
+        Ok(_) | Err(_) => {
+            Err("a part of the key is empty (// in it, or / at its start), which is not supported")
+        }
     }
 }
 
@@ -196,24 +196,24 @@ pub(crate) fn encoded(name: &str) -> String {
 fn changed_by_parsing(text: &str, url: &Url) -> Option<&'static str> {
     if text.trim() != text || text.contains(|letter: char| letter.is_ascii_control()) {
         return Some(
-            "a URL has no spaces around it and no control characters; write %20 for a space",
+            "a URL must not have spaces around it or control characters; write %20 for a space",
         );
     }
     let path = text.split(['?', '#']).next().unwrap_or_default();
     let path = path.split_once("://").map_or(path, |(_, rest)| rest);
     if path.contains('\\') && url.is_special() {
-        return Some("a URL has no \\; write %5C");
+        return Some("a URL must not contain \\; write %5C");
     }
     let is_dots = |segment: &str| {
         let segment = segment.to_ascii_lowercase().replace("%2e", ".");
         segment == "." || segment == ".."
     };
     if path.split('/').skip(1).any(is_dots) {
-        return Some("a part of the key is . or .., which keys that are read cannot have");
+        return Some("a part of the key is . or .., which is not supported");
     }
     // As a prefix it would lose a slash, and as a key it would become another key.
     if path.to_ascii_lowercase().ends_with("%2f") {
-        return Some("the key ends with /, which keys that are read cannot");
+        return Some("the key ends with /, which is not supported");
     }
     None
 }
@@ -225,12 +225,13 @@ fn has_encoded_slash(url: &Url) -> bool {
 }
 
 const ENCODED_SLASH: &str =
-    "a web server can tell %2F from /, and requests would have /; copy the object to a file";
+    "a web server may distinguish %2F from /, but requests would use /; copy the object to a file";
 
 /// Start of `object_store`'s error about a URL of no store.
 const UNKNOWN: &str = "Unable to recognise";
 
-const KINDS: &str = "no URL of a store; they begin with s3://, gs://, az://, https:// or http://";
+const KINDS: &str = "not the URL of a store; it must begin with s3://, gs://, az://, https:// or \
+                     http://";
 
 #[cfg(test)]
 mod tests {
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_of_a_store_is_refused() {
+    fn urls_of_other_kinds_are_refused() {
         for wrong in [
             "s3:/lab/x",
             "ftp://host/x",

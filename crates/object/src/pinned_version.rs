@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_versions_not_apart_cannot_be_pinned() {
+    fn a_version_without_tag_and_date_cannot_be_pinned() {
         assert_eq!(PinnedVersion::of(&meta(None, 0, 10)), None);
         assert!(PinnedVersion::of(&meta(None, 5, 10)).is_some());
     }

@@ -203,7 +203,7 @@ impl Prefix {
         };
         let location = match Path::parse(&key) {
             Ok(location) if location.as_ref() == key => location,
-            Ok(_) => return failed(&url, "no request can name this key".to_owned()),
+            Ok(_) => return failed(&url, "no request can express this key".to_owned()),
             Err(error) => return failed(&url, error.to_string()),
         };
         let meta = ObjectMeta {
@@ -219,9 +219,7 @@ impl Prefix {
             Some(object) => Ok(object),
             None => failed(
                 &url,
-                "the listing has neither ETag nor date, which tell versions apart \
-                                  from each other"
-                    .to_owned(),
+                "the listing has neither ETag nor date to distinguish versions".to_owned(),
             ),
         }
     }

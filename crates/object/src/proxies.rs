@@ -29,8 +29,8 @@ pub(crate) fn refusal(url: &str) -> Option<String> {
     let (kind, _) = text.split_once("://")?;
     kind.to_ascii_lowercase().starts_with("socks").then(|| {
         format!(
-            "{name} names a proxy of the kind {kind}, and foreread uses proxies of HTTP only: set \
-             one of those, or unset the variable"
+            "{name} is set to a {kind} proxy, but foreread supports only HTTP proxies: set one, \
+             or unset the variable"
         )
     })
 }

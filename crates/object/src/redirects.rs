@@ -90,16 +90,16 @@ impl FollowingService {
 /// Returns a copy of the request for another URL.
 fn to(request: &HttpRequest, at: &str) -> Result<HttpRequest, HttpError> {
     let mut request = request.clone();
-    *request.uri_mut() = at
-        .parse()
-        .map_err(|_| refused(format!("the server redirects to {:?}, no URL", safe(at))))?;
+    *request.uri_mut() = at.parse().map_err(|_| {
+        refused(format!("the server redirects to {:?}, which is not a URL", safe(at)))
+    })?;
     Ok(request)
 }
 
 /// Resolves the target of a redirect.
 fn next(at: &str, location: &str) -> Result<String, HttpError> {
     let shown = safe(location);
-    let wrong = || refused(format!("the server redirects to {shown:?}, which is no URL"));
+    let wrong = || refused(format!("the server redirects to {shown:?}, which is not a URL"));
     let from = Url::parse(at).map_err(|_| wrong())?;
     let mut url = from.join(location).map_err(|_| wrong())?;
     url.set_fragment(None);
@@ -110,7 +110,7 @@ fn next(at: &str, location: &str) -> Result<String, HttpError> {
             Err(refused(format!("the server redirects from https:// to {host}, without TLS")))
         }
         _ => Err(refused(format!(
-            "the server redirects to {shown:?}, and only http:// and https:// are followed"
+            "the server redirects to {shown:?}, but only http:// and https:// are followed"
         ))),
     }
 }

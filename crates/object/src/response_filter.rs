@@ -143,7 +143,7 @@ fn readable(
     known: Option<KnownLength>,
 ) -> Result<HttpResponse, HttpError> {
     if response_head::is_absurd(&response) {
-        let why = "the server says that the range ends behind all that an object can have";
+        let why = "the server reports a range past the largest size of an object";
         return Err(once(std::io::Error::other(why)));
     }
     if !response.status().is_success() {
@@ -156,8 +156,8 @@ fn readable(
     // A response to HEAD or to an upload has no encoded body.
     if is_get && let Some(encoding) = response_head::foreign_encoding(&response, known) {
         let why = format!(
-            "the server sends the object encoded ({encoding}), although it was \
-             asked for the stored bytes; turn compression off for it"
+            "the server sends the object encoded ({encoding}), although the stored bytes were \
+             requested; turn off its compression"
         );
         return Err(once(std::io::Error::other(why)));
     }
@@ -223,7 +223,7 @@ async fn listed(body: HttpResponseBody) -> Result<Vec<u8>, HttpError> {
     while let Some(chunk) = chunks.next().await {
         page.extend_from_slice(&chunk?);
         if page.len() > PAGE_MAX {
-            let why = format!("a page of a listing has more than {} MiB", PAGE_MAX >> 20);
+            let why = format!("a page of a listing exceeds {} MiB", PAGE_MAX >> 20);
             return Err(not_understood(why));
         }
     }
@@ -289,7 +289,7 @@ mod tests {
         assert!(source.contains("no listing"), "{source}");
         let error = answer(Talker(200, PAGE_MAX / 2 + 1), listing).await.unwrap_err();
         let source = error.source().unwrap().to_string();
-        assert!(source.contains("more than 64 MiB"), "{source}");
+        assert!(source.contains("exceeds 64 MiB"), "{source}");
         for status in [404, 503] {
             let response = answer(Talker(status, ERROR_MAX), "object").await.unwrap();
             assert_eq!(response.status().as_u16(), status);

@@ -39,8 +39,8 @@ impl OwnerProcess {
             return Ok(());
         }
         Err(io::Error::other(
-            "this process was forked after the client of the store was made, and has none of the \
-             threads that drive it; open the store anew in the child",
+            "this process was forked after the store's client was created, and lacks its threads; \
+             open the store again in the child",
         ))
     }
 

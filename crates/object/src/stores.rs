@@ -122,7 +122,7 @@ impl Stores {
     ) -> Result<impl Future<Output = Result<Object, ObjectError>> + Send + use<>, ObjectError> {
         let url = ObjectUrl::parse(url)?;
         if url.is_prefix() {
-            let why = "the URL of an object does not end with / and has a key";
+            let why = "the URL of an object must have a key and must not end with /";
             return Err(ObjectError::Url { url: url.to_string(), why: why.to_owned() });
         }
         let BucketClient { store, device, traffic, .. } = self.client_of(&url)?;
@@ -307,8 +307,8 @@ pub(crate) fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bo
         return error;
     }
     let hint = "; there are no credentials in the environment: set AWS_ACCESS_KEY_ID and \
-         AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket; if this machine \
-         has a role, see whether its metadata service (169.254.169.254) answers";
+                AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket; if this \
+                machine has a role, check that its metadata service (169.254.169.254) answers";
     match error {
         ObjectError::Failed { url, range, why } => {
             ObjectError::Failed { url, range, why: why + hint }

@@ -250,7 +250,7 @@ async fn pass_on(
         };
         object.counters.arrived(chunk.len());
         if chunk.len() as u64 > left {
-            let why = "the server sent more bytes than it said".to_owned();
+            let why = "the server sent more bytes than announced".to_owned();
             return Err(BodyError::Other(wrong(object, range, why)));
         }
         if !sink.take(&chunk) {
@@ -263,7 +263,7 @@ async fn pass_on(
             let error = Error::Generic { store: "HTTP", source: Box::new(error) };
             return Err(broken_at(object, range, left, &error));
         }
-        let why = format!("the server ended its answer {left} bytes early");
+        let why = format!("the server ended its response {left} bytes early");
         return Err(BodyError::Other(wrong(object, range, why)));
     }
     if let Some(connection) = connection {

@@ -48,7 +48,7 @@ impl LoopNotifier {
     fn new() -> PyResult<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let event = event.map_err(|error| {
-            PyOSError::new_err((error.raw_os_error(), "cannot make an eventfd for an event loop"))
+            PyOSError::new_err((error.raw_os_error(), "cannot create an eventfd for an event loop"))
         })?;
         Ok(Self { inbox: Arc::new(WokenReads { event, woken: Mutex::default() }) })
     }

@@ -59,7 +59,7 @@ impl RawEngine {
         let timeout = match timeout_s.map(Duration::try_from_secs_f64).transpose() {
             Ok(timeout) if timeout != Some(Duration::ZERO) => timeout,
             Ok(_) | Err(_) => {
-                return Err(PyValueError::new_err("the timeout is not a time: give seconds"));
+                return Err(PyValueError::new_err("the timeout is not a duration: give seconds"));
             }
         };
         if let Some(timeout) = timeout {

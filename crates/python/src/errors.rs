@@ -16,19 +16,19 @@ create_exception!(
     foreread,
     EngineForkedError,
     PyOSError,
-    "The engine was made before this process was forked: make another one here."
+    "The engine was created before this process was forked: create another one here."
 );
 create_exception!(
     foreread,
     PinLimitError,
     PyOSError,
-    "With these pages more than a quarter of the engine's memory would be pinned."
+    "The pin would exceed a quarter of the engine's memory."
 );
 create_exception!(
     foreread,
     ObjectChangedError,
     PyOSError,
-    "The object of a store is another one than when it was opened: open it again."
+    "The object in the store was replaced after it was opened: open it again."
 );
 
 /// Kind of file, for error reporting.

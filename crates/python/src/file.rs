@@ -319,5 +319,5 @@ fn checked_ranges(ranges: Vec<(i64, i64)>) -> PyResult<Vec<Range<u64>>> {
 }
 
 fn too_large() -> PyErr {
-    PyOverflowError::new_err("there is no memory for so many bytes: read less at a time")
+    PyOverflowError::new_err("no memory for this number of bytes: read less at a time")
 }

@@ -78,7 +78,7 @@ impl EngineStores {
         let listed = wait_for_call(py, url.as_ref(), list, None)?;
         let listing = listed.map_err(|error| errors::of_object(url, error))?;
         if listing.is_cut {
-            let why = "more names begin so than are listed at a time: list a longer prefix";
+            let why = "the prefix has too many names for one listing: list a longer prefix";
             return Err(PyOSError::new_err((libc::E2BIG, why, url.to_owned())));
         }
         let listed = listing.names.into_iter().map(|listed| {
@@ -96,7 +96,7 @@ impl EngineStores {
         if self.process.is_here() {
             return Ok(());
         }
-        let why = "the engine was made before this process was forked: make another one here";
+        let why = "the engine was created before this process was forked: create another one here";
         Err(EngineForkedError::new_err((libc::EOPNOTSUPP, why, url.to_owned())))
     }
 

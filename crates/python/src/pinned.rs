@@ -78,7 +78,7 @@ impl PinnedRange {
     ) -> PyResult<()> {
         let Some(bytes) = slf.get().pages.contiguous() else {
             return Err(PyBufferError::new_err(
-                "these pages do not lie side by side in memory: use parts() or tobytes()",
+                "these pages are not contiguous in memory: use parts() or tobytes()",
             ));
         };
         let (at, len) = (bytes.as_ptr(), bytes.len());

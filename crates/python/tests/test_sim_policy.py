@@ -176,11 +176,11 @@ def test_an_exception_ends_the_run_and_comes_out_as_it_is(tmp_path, after):
     ("answer", "error", "text"),
     [
         ("all of it", TypeError, "must return a Decision or None"),
-        (sim.Decision("initial", sim.Window(0, 0)), ValueError, "a page at least"),
+        (sim.Decision("initial", sim.Window(0, 0)), ValueError, "at least one page"),
         (sim.Decision("initial", sim.Window(-1, 4)), ValueError, "not negative"),
         (sim.Decision("initial", sim.Window(1 << 60, 4)), ValueError, "within 2\\^51 pages"),
         (sim.Decision("later", sim.Window(0, 4)), ValueError, "no pattern \"later\"; choose"),
-        (sim.Decision("strided", sim.Window(0, 4)), ValueError, "must have every and read"),
+        (sim.Decision("strided", sim.Window(0, 4)), ValueError, "requires every and read"),
         (sim.Decision("strided", sim.Window(0, 4), 2, 3), ValueError, "1 <= read <= every"),
         (sim.Decision("initial", sim.Window(0, 4.5)), TypeError, "integer"),
     ],

@@ -43,23 +43,23 @@ impl fmt::Display for RecordError {
             Self::Start { program, error } => write!(f, "cannot start {program}: {error}"),
             Self::Unsupported(error) => write!(
                 f,
-                "cannot watch the reads of a program here: {error}; recording needs seccomp's \
-                 filters, and ptrace or their user notifications (Linux 5.5)"
+                "cannot observe the reads of a program: {error}; recording needs seccomp filters, \
+                 and ptrace or seccomp user notifications (Linux 5.5)"
             ),
             Self::NoProc => f.write_str(
-                "cannot see the files of a program: there is no /proc; mount it: mount -t proc \
-                 proc /proc",
+                "cannot identify the files of a program: /proc is not mounted; mount it: mount -t \
+                 proc proc /proc",
             ),
             Self::Attach { process, error } if error.kind() == io::ErrorKind::NotFound => {
-                write!(f, "there is no process {process}")
+                write!(f, "no process {process}")
             }
             Self::Attach { process, error } => write!(
                 f,
                 "cannot attach to process {process}: {error}; run as its user or as root \
-                 (kernel.yama.ptrace_scope), and while no debugger is attached to it"
+                 (kernel.yama.ptrace_scope), and detach other debuggers"
             ),
             Self::NoProgram { process, what } => {
-                write!(f, "process {process} {what}: there is nothing to record")
+                write!(f, "process {process} {what}: nothing to record")
             }
             Self::Output(error) => write!(f, "cannot write the trace: {error}"),
         }

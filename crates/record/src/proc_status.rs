@@ -46,10 +46,10 @@ pub(crate) fn is_ended(status: &str) -> bool {
 /// Returns the reason why a process has no program to watch; None if it may have one.
 pub(crate) fn without_program(process: u32) -> Option<&'static str> {
     if stat(process).is_some_and(|stat| is_of_kernel(&stat)) {
-        return Some("is a thread of the kernel");
+        return Some("is a kernel thread");
     }
     let is_zombie = stat(process).is_some() && has_ended(process);
-    is_zombie.then_some("has ended and waits for its parent to take note (a zombie)")
+    is_zombie.then_some("has ended (it is a zombie)")
 }
 
 /// Returns true if all threads of a process have ended, even if its parent has not reaped it.

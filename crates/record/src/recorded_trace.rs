@@ -25,8 +25,8 @@ pub struct RecordTotals {
     pub files: usize,
     /// Reads that were not seen.
     pub unseen: UnseenReads,
-    /// Programs that lost the rights of their owner or their capabilities (setuid, setgid): a few
-    /// of them by path.
+    /// Paths of the first programs that lost the rights of their owner or their capabilities
+    /// (setuid, setgid).
     pub unprivileged: Vec<String>,
 }
 

@@ -186,7 +186,7 @@ impl Client {
             };
             let end = if reply.is_error() {
                 let text = match reply.text() {
-                    text if text.is_empty() => format!("the server says no: {:#x}", reply.kind),
+                    text if text.is_empty() => format!("the server refused: {:#x}", reply.kind),
                     text => text,
                 };
                 Some(Err(ClientError::new(text)))
@@ -278,7 +278,7 @@ impl From<io::Error> for ClientError {
 
 impl From<crate::nbd::ProtocolError> for ClientError {
     fn from(bad: crate::nbd::ProtocolError) -> Self {
-        Self::new(format!("the server is none, or is broken: {bad}"))
+        Self::new(format!("not an NBD server, or a broken one: {bad}"))
     }
 }
 

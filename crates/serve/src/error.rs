@@ -61,8 +61,8 @@ impl fmt::Display for ServeError {
             Self::System { doing, source } => {
                 let remedy = match source.kind() == io::ErrorKind::WouldBlock {
                     true => {
-                        "; a limit of threads is reached: raise it (ulimit -u, TasksMax= of systemd, the \
-                           pids limit of a container)"
+                        "; the limit of threads is reached: raise it (ulimit -u, TasksMax= of \
+                         systemd, the pids limit of a container)"
                     }
                     false => "",
                 };
@@ -78,8 +78,8 @@ impl fmt::Display for ServeError {
             }
             Self::NotFlushed { target, bytes, after } => write!(
                 f,
-                "{}: it has not taken them within {after:?}; check it (dmesg), or allow it more time \
-                 with --exit-timeout",
+                "{}: the device did not complete them within {after:?}; check it (dmesg), or \
+                 allow more time with --exit-timeout",
                 NotWritten { target, bytes: *bytes }
             ),
             Self::Lost => write!(f, "the cache's state is lost after a panic; start again"),
@@ -98,11 +98,11 @@ impl fmt::Display for NotWritten<'_> {
         let Self { target, bytes } = self;
         match bytes {
             // The device accepted all writes, but failed to flush its own cache.
-            Some(0) => write!(f, "{target}: what clients wrote may not be durable"),
+            Some(0) => write!(f, "{target}: clients' writes may not be durable"),
             Some(bytes) => {
-                write!(f, "{target}: {bytes} bytes that clients wrote did not reach the device")
+                write!(f, "{target}: {bytes} bytes written by clients did not reach the device")
             }
-            None => write!(f, "{target}: what clients wrote did not all reach the device"),
+            None => write!(f, "{target}: not all clients' writes reached the device"),
         }
     }
 }

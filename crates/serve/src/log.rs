@@ -48,7 +48,7 @@ impl ClientLog {
             let hidden = std::mem::take(&mut state.hidden);
             (state.since, state.lines) = (Some(now), 0);
             if hidden > 0 {
-                (self.sink)(&format!("{hidden} more lines like these are not shown"));
+                (self.sink)(&format!("{hidden} similar lines suppressed"));
             }
         }
         state.lines += 1;
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(lines.lock().unwrap().len(), 100);
         log.line(start + PERIOD, &"later");
         let lines = lines.lock().unwrap();
-        assert_eq!(lines[100], "900 more lines like these are not shown");
+        assert_eq!(lines[100], "900 similar lines suppressed");
         assert_eq!(lines[101..], ["later"]);
     }
 }

@@ -53,11 +53,11 @@ pub enum ProtocolError {
 impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Magic { of, found } => write!(f, "no {of}: it begins with {found:#x}"),
+            Self::Magic { of, found } => write!(f, "not a valid {of}: it begins with {found:#x}"),
             Self::Flags(flags) => write!(f, "unknown flags {flags:#x}"),
             Self::TooBig { len } => write!(f, "{len} bytes in one message"),
-            Self::NoSuchExport => write!(f, "an export that is not here"),
-            Self::NotFixed => write!(f, "an option before fixed newstyle is agreed on"),
+            Self::NoSuchExport => write!(f, "an unknown export"),
+            Self::NotFixed => write!(f, "an option before fixed newstyle was negotiated"),
         }
     }
 }

@@ -267,14 +267,15 @@ impl ServerState {
         let counts = shared.meter.counts();
         if !shared.map_probe.could_map(shared.budget.total() + CONNECTIONS_RESERVE) {
             // A failed allocation would abort the process, and with it all clients.
-            let why = "refused: the system has no memory for another connection (ulimit -v)";
+            let why = "refused: no memory for another connection (ulimit -v)";
             return shared.refused(socket.peer, &why);
         }
         let admission = shared.lock().admit(number, &socket, kind);
         match admission {
             Admission::Admitted => {}
-            Admission::Replaced(oldest) => shared
-                .refused(oldest.peer, &"closed in its handshake: a newer client needs its place"),
+            Admission::Replaced(oldest) => {
+                shared.refused(oldest.peer, &"closed during its handshake, to admit a newer client")
+            }
             Admission::Full => return shared.refused_as_full(socket.peer),
         }
         counts.accepted.fetch_add(1, Ordering::Relaxed);
@@ -284,7 +285,10 @@ impl ServerState {
         let peer = client.socket.peer;
         // Without a thread, the client is dropped and thereby closed.
         if let Err(error) = thread.spawn(move || client.run()) {
-            shared.log.line(clock::now(), &format_args!("{peer}: refused: no thread: {error}"));
+            shared.log.line(
+                clock::now(),
+                &format_args!("{peer}: refused: cannot create a thread: {error}"),
+            );
         }
     }
 
@@ -321,7 +325,7 @@ impl ClientThread {
             }
             Ok(Err(_)) => {}
             Err(_) => {
-                let line = format_args!("{}: closed: a panic of the server", socket.peer);
+                let line = format_args!("{}: closed: the server panicked", socket.peer);
                 shared.log.line(clock::now(), &line);
                 shared.look_after();
             }

@@ -33,7 +33,7 @@ pub struct ServerStats {
     pub ahead: ReadAheadStats,
     /// Evictions and refaults.
     pub cache: EvictionStats,
-    /// Writes as the engine sees them.
+    /// Writes at the engine.
     pub writes: WriteStats,
     /// The underlying device, reads and writes.
     pub device: DeviceStats,
@@ -73,7 +73,7 @@ pub struct MemoryStats {
     pub dirty_bytes: u64,
 }
 
-/// Reads as the engine sees them.
+/// Reads at the engine.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct ReadStats {
@@ -151,7 +151,7 @@ pub struct EvictionStats {
     pub refaulted: u64,
 }
 
-/// Writes as the engine sees them.
+/// Writes at the engine.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct WriteStats {

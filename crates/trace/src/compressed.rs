@@ -97,9 +97,9 @@ impl<R> ExplainedDecoder<R> {
         let wrong = if self.at_end.get() || kind == io::ErrorKind::UnexpectedEof {
             "is cut off"
         } else if is_no_header && self.has_begun {
-            "has something else behind its end"
+            "has other data after its end"
         } else {
-            "is damaged, or needs more memory than is given to it"
+            "is damaged, or needs more memory than allowed"
         };
         io::Error::new(kind, format!("its {} data {wrong}", self.what))
     }

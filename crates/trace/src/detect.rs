@@ -34,7 +34,7 @@ pub(crate) fn detect(head: &[u8]) -> Result<TraceFormat, String> {
         let known = line.as_deref().and_then(unsupported::by_line);
         known.or_else(|| packed::single_record(head)).unwrap_or_else(|| {
             let names = TraceFormat::ALL.map(TraceFormat::name).join(", ");
-            format!("has none of the known formats: {names}")
+            format!("is not in a known format: {names}")
         })
     })
 }

@@ -147,9 +147,7 @@ impl<'r> TraceReader<'r> {
         match &self.body {
             TraceBody::Text { parser, .. } => parser.notes(),
             TraceBody::Packed { folded, .. } if *folded > 0 => {
-                vec![format!(
-                    "{folded} ids are no sectors of a disk: they are taken for places on one"
-                )]
+                vec![format!("{folded} ids are not sectors of a disk; they are mapped to sectors")]
             }
             TraceBody::Packed { .. } | TraceBody::Own { .. } => Vec::new(),
         }
@@ -257,7 +255,7 @@ impl<'r> TraceBody<'r> {
                 return Ok((Self::packed(PackedFormat::OracleGeneral, head, rest), level));
             }
             TraceFormat::Foreread => {
-                let body = head.strip_prefix(MAGIC).ok_or("is no trace of foreread")?.to_vec();
+                let body = head.strip_prefix(MAGIC).ok_or("is not a foreread trace")?.to_vec();
                 let input = Box::new(Cursor::new(body).chain(rest));
                 return Ok((Self::Own { input, decoder: OwnDecoder::default(), number: 0 }, level));
             }
@@ -294,7 +292,7 @@ impl<'r> TraceBody<'r> {
                         (heading.layout, heading.notes)
                     }
                     None if is_csv => {
-                        return Err("line 1 names no columns for time, offset and length".into());
+                        return Err("line 1 has no columns for time, offset and length".into());
                     }
                     None => (columns::layout(format), Vec::new()),
                 };

@@ -79,7 +79,7 @@ impl RawRecord {
         }
         let end = self.offset.checked_add(self.length);
         if end.is_none_or(|end| end > MAX_FILE_BYTES.0) {
-            return Err(format!("offset: {} is beyond the end of any file", self.offset));
+            return Err(format!("offset: {} is past the largest file size", self.offset));
         }
         Ok(Some(self))
     }

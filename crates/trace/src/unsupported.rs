@@ -28,7 +28,7 @@ pub(crate) fn by_line(line: &str) -> Option<String> {
     {
         return Some(
             "looks like a cache trace of Twitter (time, key, key size, value size, client, \
-             operation, TTL): it has no offsets; with them it can be read under a heading such as \
+             operation, TTL): it has no offsets; add them, with a heading such as \
              time_s,file,thread,op,offset,length"
                 .into(),
         );

@@ -176,8 +176,8 @@ impl<W: Write> TraceWriter<W> {
             }
             UnheldNames::Refused => {
                 let what = format!(
-                    "fio-3 cannot hold the name {:?}: fio takes names without white space, of at \
-                     most 255 bytes; --hash-names, or another format, can",
+                    "fio-3 cannot express the name {:?}: fio accepts names without white space, \
+                     up to 255 bytes; use --hash-names or another format",
                     short(name)
                 );
                 Err(io::Error::new(io::ErrorKind::InvalidInput, what))

@@ -246,7 +246,7 @@ fn mixed(plateau: Plateau, rows: &[WindowResult]) -> (u64, String) {
         best.window_kib
     );
     if chosen < best.window_kib {
-        why += &format!("; {chosen} KiB have 98 % of what {} KiB have", best.window_kib);
+        why += &format!("; {chosen} KiB reach 98 % of {} KiB", best.window_kib);
     }
     (chosen, why)
 }
@@ -269,8 +269,8 @@ fn database(plateau: Plateau, rows: &[WindowResult], random: &[Latency]) -> (u64
         let loss = latency.percent_between(pair[0].window_kib, pair[1].window_kib);
         if gain < loss {
             let why = format!(
-                "from {} to {} KiB a stream gains {gain:.1} % and a random read loses {loss:.1} %, \
-                 of what {} KiB take",
+                "from {} to {} KiB a stream gains {gain:.1} % and a random read loses {loss:.1} \
+                 %, relative to {} KiB",
                 pair[0].window_kib, pair[1].window_kib, first.window_kib
             );
             return (chosen, why);
@@ -312,8 +312,8 @@ fn speed_at(rows: &[WindowResult], window_kib: u64) -> Option<f64> {
 
 fn note_of_stop(why: &Stopped) -> String {
     match why {
-        Stopped::Interrupted => "interrupted: this is what was known by then".into(),
-        Stopped::Failed(what) => format!("{what}: this is what was known by then"),
+        Stopped::Interrupted => "interrupted: these are partial results".into(),
+        Stopped::Failed(what) => format!("{what}: these are partial results"),
     }
 }
 

@@ -22,9 +22,9 @@ impl Confidence {
     pub fn text(self) -> &'static str {
         match self {
             Self::Measured => "measured here",
-            Self::Computed => "computed from what the system says",
+            Self::Computed => "computed from values that the system reports",
             Self::Cited => {
-                "cited: the cost was measured elsewhere, docs/guide/doctor.md says where"
+                "cited: the cost was measured elsewhere; docs/guide/doctor.md has the sources"
             }
             Self::Likely => "likely: true of most devices, not measured on this one",
         }

@@ -247,8 +247,8 @@ fn of_machine(sys: &SystemRoot, examination: &mut Examination) {
     examination.findings.extend(found);
     if let Some(container) = &examination.machine.container {
         examination.notes.push(format!(
-            "this is a container ({container}): devices and mounts are the host's, and a window \
-             that is set here holds for all that read through them; set it on the host"
+            "this is a container ({container}): devices and mounts belong to the host, and a \
+             window set here affects all their readers; set it on the host"
         ));
     }
 }

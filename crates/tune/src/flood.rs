@@ -89,11 +89,11 @@ pub fn measure(
         said(&FloodProgress { trial: trial.to_string(), part: part.min(1.0) });
         if let Err(error) = queue_settings.apply(mixed, &trial) {
             if index == IN_FORCE {
-                notes.push(format!("what was in force cannot be set again: {error}"));
+                notes.push(format!("cannot restore the previous settings: {error}"));
                 break;
             }
             if is_refusal(&error) {
-                notes.push(format!("only what is in force was measured: {error}"));
+                notes.push(format!("only the current settings were measured: {error}"));
                 (1..plan.trials().len()).for_each(|index| plan.drop_trial(index));
             } else {
                 notes.push(format!("{trial} was not tried: {error}"));

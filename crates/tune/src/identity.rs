@@ -109,7 +109,7 @@ fn keys(sys: &SystemRoot, device: &BlockDevice) -> Result<(&'static str, Keys), 
     let one = |kind, key: Option<_>, why| key.map(|key| (kind, vec![key])).ok_or(why);
     match &device.kind {
         BlockDeviceKind::Partition { .. } => {
-            Err("it is a part of a disk, and the disk has the settings")
+            Err("it is a partition; settings belong to the whole disk")
         }
         BlockDeviceKind::Mapped { .. } => {
             one("dm", own("dm/uuid"), "it was made without a UUID (dmsetup -u)")
@@ -136,10 +136,10 @@ fn disk(
     own: impl Fn(&str) -> Option<(String, String)>,
 ) -> Result<(&'static str, Keys), &'static str> {
     if device.name.starts_with("zram") || device.name.starts_with("ram") {
-        return Err("it is memory, new after each start");
+        return Err("it is memory, and lost at each boot");
     }
     if sys.number(device.folder.join("device/type")) == Some(SCSI_CD) {
-        return Err("it is a drive, and what it reads is another disc each time");
+        return Err("it is a drive with removable discs");
     }
     if let Some(wwid) = own("wwid") {
         return Ok(("nvme", vec![wwid]));
@@ -153,7 +153,7 @@ fn disk(
         return match text("serial") {
             Some((_, serial)) if is_made_up(&serial) => match wwid.filter(is_world_wide) {
                 Some(wwid) => Ok(("usb", vec![wwid])),
-                None => Err("its serial number is one that many sticks have"),
+                None => Err("many sticks have the same serial number"),
             },
             Some(serial) => {
                 let parts = ["idVendor", "idProduct"].into_iter().filter_map(text);
@@ -167,13 +167,13 @@ fn disk(
     }
     if let Some(wwid) = wwid {
         if is_no_name(&wwid.1) {
-            return Err("its wwid is one that many disks have");
+            return Err("many disks have the same wwid");
         }
         return Ok(("scsi", vec![wwid]));
     }
     let serial = own("serial").ok_or("it states no serial number")?;
     if is_made_up(&serial.1) {
-        return Err("its serial number is no number of its own");
+        return Err("its serial number is not unique");
     }
     Ok(("virtio", vec![serial]))
 }

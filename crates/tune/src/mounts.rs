@@ -119,7 +119,7 @@ impl Governor {
 pub struct MountDefault {
     /// Window in KiB.
     pub window_kib: u64,
-    /// Reason, in words: `its constant of 128 KiB since Linux 5.4, whatever rsize is`.
+    /// Reason, in words: `a constant 128 KiB since Linux 5.4, regardless of rsize`.
     pub why: String,
     /// Source of the rule.
     pub cited: &'static str,

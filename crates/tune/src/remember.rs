@@ -147,12 +147,12 @@ impl fmt::Display for NotRemembered {
             }
             Self::InvalidSetting(setting) => write!(
                 f,
-                "{} = {:?} cannot stand in a udev rule; nothing was remembered",
+                "{} = {:?} cannot be written in a udev rule; nothing was remembered",
                 setting.attribute, setting.value
             ),
             Self::File { path, source } => write!(
                 f,
-                "{}: {source}; nothing was remembered, --apply sets it until the next start",
+                "{}: {source}; nothing was remembered; --apply sets it until the next boot",
                 path.display()
             ),
         }

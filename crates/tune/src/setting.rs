@@ -61,7 +61,10 @@ impl DeviceSetting {
             Some(value) if value == self.value => Ok(()),
             now => {
                 let now = now.unwrap_or_default();
-                Err(io::Error::other(format!("{} was asked for, {now} is in force", self.value)))
+                Err(io::Error::other(format!(
+                    "{} was requested, but {now} is in force",
+                    self.value
+                )))
             }
         }
     }

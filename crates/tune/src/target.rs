@@ -145,7 +145,7 @@ fn node_of_name(path: &Path, sys: &SystemRoot) -> Option<PathBuf> {
 
 fn not_found(error: &std::io::Error) -> String {
     let what = if error.kind() == ErrorKind::PermissionDenied {
-        return "no permission to look there; run as root, or give a file that you may read".into();
+        return "no permission to search it; run as root, or give a readable file".into();
     } else if error.kind() == ErrorKind::NotFound {
         "no such file".to_owned()
     } else {
@@ -155,7 +155,7 @@ fn not_found(error: &std::io::Error) -> String {
 }
 
 fn device(path: &Path, number: u64, sys: &SystemRoot) -> Result<TuneTarget, String> {
-    let device = known(number, sys).ok_or("is no device that /sys/block knows; give another")?;
+    let device = known(number, sys).ok_or("is not a device in /sys/block; give another")?;
     enough(&device)?;
     match File::open(path) {
         Ok(opened) => of_device(path, &opened, &device, sys),
@@ -181,7 +181,7 @@ fn unopened(error: &std::io::Error) -> String {
             "no permission to read it; run as root, or give a file or a folder on it".to_owned()
         }
         Some(libc::ENOMEDIUM | libc::ENXIO) => {
-            "there is no medium in it; insert one, or give another device".to_owned()
+            "the drive is empty; insert a medium, or give another device".to_owned()
         }
         _ => format!("cannot be opened: {}; give a file or a folder on it", errno_text(error)),
     }
@@ -198,9 +198,7 @@ fn enough(device: &BlockDevice) -> Result<(), String> {
             BlockDeviceKind::Disk
             | BlockDeviceKind::Partition { .. }
             | BlockDeviceKind::Mapped { .. }
-            | BlockDeviceKind::Raid { .. } => {
-                "is empty: there is no medium in it; insert one, or give another device"
-            }
+            | BlockDeviceKind::Raid { .. } => "is empty; insert a medium, or give another device",
         }
         .to_owned());
     }
@@ -227,7 +225,7 @@ fn of_device(
         && sys.number(whole.folder.join("loop/dio")) == Some(0)
     {
         notes.push(format!(
-            "{} reads {backing} through the page cache; what of it is cached there is fast",
+            "{} reads {backing} through the page cache, which may make some reads fast",
             whole.name
         ));
     }
@@ -267,7 +265,7 @@ fn found_in(path: &Path, about: &Metadata, sys: &SystemRoot) -> Result<TuneTarge
     let parts = file::stored(&opened, about.size());
     let len = ByteCount(parts.iter().map(|part| part.end - part.start).sum());
     if len < LEAST {
-        let line = "hardly anything of it is stored, the rest are holes; give a file with data";
+        let line = "it consists almost entirely of holes; give a file with data";
         return Err(line.to_owned());
     }
     let not_direct = file::not_direct(path, &opened, parts[0].start);
@@ -292,9 +290,8 @@ fn found_in(path: &Path, about: &Metadata, sys: &SystemRoot) -> Result<TuneTarge
 fn folder(path: &Path, about: &Metadata, sys: &SystemRoot) -> Result<TuneTarget, String> {
     let owner = owner(path, about, sys)?;
     let WindowOwner::Device { below, .. } = owner else {
-        let found = file::largest_in(path).ok_or(
-            "there is no file of 1 MiB in it that you may read; give a file, or put one there",
-        )?;
+        let found = file::largest_in(path)
+            .ok_or("it has no readable file of at least 1 MiB; give a file, or create one there")?;
         let about = fs::metadata(&found).map_err(|error| errno_text(&error))?;
         return instead(found_in(&found, &about, sys)?, "the largest file found in it");
     };
@@ -308,7 +305,7 @@ fn folder(path: &Path, about: &Metadata, sys: &SystemRoot) -> Result<TuneTarget,
         Err(error) => format!("{} cannot be opened ({})", node.display(), errno_text(&error)),
     };
     let found = file::largest_in(path).ok_or(format!(
-        "{why}, and there is no file of 1 MiB in the folder that you may read; give a file"
+        "{why}, and the folder has no readable file of at least 1 MiB; give a file"
     ))?;
     let about = fs::metadata(&found).map_err(|error| errno_text(&error))?;
     instead(found_in(&found, &about, sys)?, &why)
@@ -348,7 +345,7 @@ mod tests {
         assert!(refused(&name("none"), &sys).contains("no such file; give"));
         assert!(refused(&pipe, &sys).contains("is a pipe; give"));
         assert!(refused(Path::new("/dev/null"), &sys).contains("is a character device; give"));
-        assert!(refused(Path::new("/proc/self/status"), &sys).contains("lies on proc, which"));
+        assert!(refused(Path::new("/proc/self/status"), &sys).contains("is on proc, which"));
     }
 
     #[test]
@@ -377,7 +374,7 @@ mod tests {
             fs::write(folder.join("size"), size).expect("it is written");
             enough(&sys.device("sdx").expect("it is there"))
         };
-        assert!(line("0").expect_err("none").contains("no medium"));
+        assert!(line("0").expect_err("none").contains("insert a medium"));
         assert!(line("986").expect_err("few").contains("493 KiB are too few"));
         assert_eq!(line("2048"), Ok(()));
     }

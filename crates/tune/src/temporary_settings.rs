@@ -130,7 +130,9 @@ impl TemporarySettings {
                 };
                 Err(io::Error::new(kind, why))
             }
-            HolderReply::Restored(_) => Err(io::Error::other("the holder of settings misanswers")),
+            HolderReply::Restored(_) => {
+                Err(io::Error::other("the process that holds the settings sent an invalid reply"))
+            }
         }
     }
 
@@ -145,7 +147,10 @@ impl TemporarySettings {
             Ok(HolderReply::Restored(restored)) => restored,
             Ok(HolderReply::Refused { why, .. }) => return Err(io::Error::other(why)),
             Ok(HolderReply::Set) => {
-                return Err(io::Error::other("the holder of settings misanswers"));
+                return Err(io::Error::other(
+                    "the process that holds the settings sent an invalid \
+                                             reply",
+                ));
             }
             // The holder is still restoring, and holds its lock.
             Err(error) if error.kind() == ErrorKind::TimedOut => return Err(error),
@@ -183,9 +188,9 @@ impl Drop for TemporarySettings {
 
 impl HolderLink {
     fn ask(&mut self, order: &HolderRequest) -> io::Result<HolderReply> {
-        let ended = || io::Error::other("the holder of settings has ended");
+        let ended = || io::Error::other("the process that holds the settings has exited");
         let late = || {
-            let why = "the device does not answer; its settings are set back when it does";
+            let why = "the device does not respond; its settings will be restored when it does";
             io::Error::new(ErrorKind::TimedOut, why)
         };
         let Some(mut socket) = self.socket.take() else {

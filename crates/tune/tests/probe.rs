@@ -323,7 +323,7 @@ fn a_file_that_is_shortened_meanwhile_is_told_so() {
     let file = File::options().write(true).open(&path).expect("a file");
     file.set_len(4 << 20).expect("it is shortened");
     let line = failed(probe.sequential(&stream(64 << 10, 64 << 20)));
-    assert!(line.ends_with("it ends there and was longer before"), "{line}");
+    assert!(line.ends_with("it has become shorter and ends there"), "{line}");
 }
 
 #[test]

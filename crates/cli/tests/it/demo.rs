@@ -210,7 +210,7 @@ fn without_permission_the_error_says_whose_it_takes() {
         command.uid(UNPRIVILEGED);
     }
     let line = refused(&command.arg("demo").arg(&file).output().unwrap());
-    assert!(line.contains("permission denied; run as a user who may read it"), "{line}");
+    assert!(line.contains("permission denied; run as a user with read access"), "{line}");
 }
 
 /// The uid that most systems reserve for an account without rights.

@@ -58,7 +58,7 @@ fn the_lab_is_found_in_path_too() {
     let answer = run(&program, &["explain", "geometry", "64M"], beside);
     let by_others = replaceable(Path::new(LAB), TrustedUse::Program).unwrap();
     if by_others.is_some() && geteuid().is_root() {
-        assert!(text(&answer.stderr).contains("is not run as root"), "{answer:?}");
+        assert!(text(&answer.stderr).contains("refusing to run"), "{answer:?}");
         return;
     }
     assert_eq!(text(&answer.stdout), stdout(&["explain", "geometry", "64M"]), "{answer:?}");
@@ -76,7 +76,10 @@ fn root_runs_no_lab_that_another_user_can_replace() {
     let answer = run(&program, &["sim", "a.toml"], open.path());
     if geteuid().is_root() {
         assert_eq!((answer.status.code(), text(&answer.stdout)), (Some(2), ""), "{answer:?}");
-        assert!(text(&answer.stderr).contains("foreread-lab is not run as root"), "{answer:?}");
+        assert!(
+            text(&answer.stderr).contains("refusing to run foreread-lab as root"),
+            "{answer:?}"
+        );
     } else {
         assert_eq!(text(&answer.stdout), "it runs\n", "{answer:?}");
     }

@@ -221,7 +221,7 @@ fn two_outputs_of_a_command_are_not_one_file() {
         };
         assert_eq!(output.unwrap().status.code(), Some(2), "{stream}");
         let kept = fs::read_to_string(&redirected).unwrap();
-        assert!(stream == "stdout" || kept.contains("is where stderr goes"), "{kept}");
+        assert!(stream == "stdout" || kept.contains("is the destination of stderr"), "{kept}");
         assert!(stream == "stderr" || kept.is_empty(), "{kept}");
     }
     let nothing = ["sim", &scenario, "--trace", "/dev/null", page, "/dev/null"];

@@ -252,7 +252,7 @@ fn what_fio_reads_is_recorded_and_read_again() {
     recorder.args(["--invalidate=0", &format!("--filename={target}"), "--output=/dev/null"]);
     let output = recorder.current_dir(folder.path()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("cannot watch the reads") {
+    if said.contains("cannot observe the reads") {
         assert!(!is_required("tools"), "{said}");
         return skip(test, &said);
     }

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_bursts_say_in_turn_is_served_at_once() {
+    fn two_bursts_in_a_row_give_the_parallelism() {
         let mut burst = Burst::new();
         let first = send(&mut burst, 0, 4);
         assert_eq!(back(&mut burst, 10, first, 4), Some(0.0), "one may be chance");
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_device_that_serves_one_at_once_no_burst_says_more() {
+    fn no_burst_overestimates_a_serial_device() {
         let mut burst = Burst::new();
         let mut told: f64 = 0.0;
         let mut earlier = send(&mut burst, 0, 2);

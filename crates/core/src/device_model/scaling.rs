@@ -286,19 +286,19 @@ mod tests {
     }
 
     #[test]
-    fn one_depth_tells_nothing() {
+    fn a_single_depth_gives_no_estimate() {
         assert_eq!(known(8, &[4]), None);
         assert_eq!(known(1, &[16]), None);
     }
 
     #[test]
-    fn as_long_as_latency_stays_at_least_so_many_are_served() {
+    fn constant_latency_gives_a_lower_bound_of_parallelism() {
         assert_eq!(known(64, &[2, 8]), Some(Scaling { served: 8.0, is_limit: false }));
         assert_eq!(known(64, &[2, 8, 32]), Some(Scaling { served: 32.0, is_limit: false }));
     }
 
     #[test]
-    fn where_latency_grows_as_the_depth_does_the_others_wait() {
+    fn latency_proportional_to_depth_gives_the_parallelism() {
         assert_eq!(known(8, &[2, 4, 8, 16, 32]), Some(Scaling { served: 8.0, is_limit: true }));
         assert_eq!(known(1, &[1, 2, 4]), Some(Scaling { served: 1.0, is_limit: true }));
     }

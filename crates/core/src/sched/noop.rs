@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_together_does_not_merge() {
+    fn incompatible_requests_do_not_merge() {
         let queue = queue(64, &[("a1", 0, 16), ("b1", 16, 16), ("b2", 32, 16)]);
         assert_eq!(drained(queue), [(0, 16, Vec::from(["a1"])), (16, 32, Vec::from(["b1", "b2"]))]);
     }

@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "are given back")]
-    fn what_was_not_taken_cannot_be_given_back() {
+    fn a_pin_that_was_not_taken_cannot_be_returned() {
         PinBudget::new(40).give_back(1);
     }
 

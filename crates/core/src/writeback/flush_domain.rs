@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_sent_holds_up_nothing() {
+    fn a_cancelled_command_delays_no_other() {
         let mut domain = FlushDomain::new();
         let (a, b) = (domain.begin(true), domain.begin(true));
         assert_eq!(domain.succeed(b, 'b'), Ok(()));

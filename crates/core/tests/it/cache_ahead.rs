@@ -76,7 +76,7 @@ fn a_page_that_was_used_again_becomes_active_and_read_ahead_does_not_take_it() {
 }
 
 #[test]
-fn what_leaves_before_its_turn_and_comes_back_before_it_becomes_active() {
+fn a_page_evicted_early_and_read_again_soon_becomes_active() {
     // Otherwise pages that once filled the inactive list would stay, and a file read repeatedly
     // from start to end would be evicted each time.
     let mut cache = keeping(16);

@@ -126,7 +126,7 @@ fn read_ahead_is_not_starved_by_demand_reads() {
 }
 
 #[test]
-fn what_continues_the_last_request_of_a_disk_goes_with_it() {
+fn a_sequential_request_is_dispatched_with_its_predecessor() {
     let mut world = World::adaptive();
     world.hint(100_001, 8);
     world.hint(500, 8);

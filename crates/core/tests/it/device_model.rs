@@ -176,7 +176,7 @@ fn a_device_that_changes_is_known_again_after_some_hundred_requests() {
 
 /// docs/design/devices.md and ARCHITECTURE.md give the memory for each file.
 #[test]
-fn it_has_two_kib_and_a_half() {
+fn an_estimator_takes_two_and_a_half_kib() {
     assert!(
         (2400..=2600).contains(&size_of::<DeviceEstimator>()),
         "{}",
@@ -254,7 +254,7 @@ fn windows_of_which_only_the_first_request_is_seen_in_time_tell_how_many_at_leas
 /// All read-ahead ends unobserved, and is found by a reader that waits for all of it, each end a
 /// moment after the previous one. The work was not done in those moments.
 #[test]
-fn what_ended_before_it_was_found_is_not_taken_for_work_of_a_moment() {
+fn unobserved_completions_do_not_shorten_the_estimate() {
     let mut run = Run::of(EIGHT_WAYS);
     rounds(&mut run);
     let before = run.model();

@@ -191,7 +191,7 @@ fn a_page_ahead_of_which_a_part_failed_is_dropped_and_asked_for_when_it_is_wante
 }
 
 #[test]
-fn what_is_one_run_on_the_device_is_one_request_and_a_window_crosses_pieces() {
+fn adjacent_extents_share_a_request_and_a_window_crosses_extents() {
     let mut world = World::new(Policy::Linux6, 16);
     world.add_extents(
         16 * 4096,

@@ -237,7 +237,7 @@ fn an_exchange_keeps_count_of_what_is_in_flight() {
 }
 
 #[test]
-fn what_is_listed_can_be_set() {
+fn every_listed_setting_can_be_set() {
     let bench = Bench::of(ONE_HEAD, &learning());
     let listed = bench.settings();
     let mut other = Bench::of(ONE_HEAD, &SchedulerKind::Noop);

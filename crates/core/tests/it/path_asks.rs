@@ -190,7 +190,7 @@ fn a_hint_takes_no_frame_while_a_read_waits_for_one() {
 
 /// When read-ahead is off, no policy and no advice reads a page that was not requested.
 #[test]
-fn where_nothing_is_read_ahead_the_device_reads_what_was_asked_for() {
+fn without_read_ahead_the_device_reads_only_requested_pages() {
     let patterns: [(&str, Vec<(u64, u64)>); 7] = [
         ("one stream", (0..200).map(|i| (i, 1)).collect()),
         ("large reads", (0..20).map(|i| (i * 70, 70)).collect()),

@@ -196,7 +196,7 @@ fn the_reader_of_the_first_page_is_ready_before_the_last_page_has_come() {
 
 /// A connection breaks in the middle: the pages that arrived are good, the next one is read again.
 #[test]
-fn what_has_arrived_stays_good_when_the_rest_fails() {
+fn pages_that_arrived_stay_valid_when_the_rest_fails() {
     let mut world = World::new(Policy::Linux6, 1 << 20, 16, &[409_600]);
     world.read(0, 0, 3 * 4096);
     world.pump();

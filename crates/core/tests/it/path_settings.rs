@@ -348,7 +348,7 @@ fn largest_request(path: &mut IoPath, disk: Option<u64>, pages: u64) -> u64 {
 }
 
 #[test]
-fn what_was_learnt_of_a_disk_is_known_of_the_next_file_on_it() {
+fn files_on_one_disk_share_its_learnt_model() {
     let mut path = path(Policy::Adaptive, Config::AUTO_WINDOW, 16 << 20);
     let learnt = largest_request(&mut path, Some(7), 3000);
     assert!(learnt > 100, "{learnt}");

@@ -225,7 +225,7 @@ fn a_window_without_a_cost_is_where_learning_begins() {
 }
 
 #[test]
-fn what_this_path_knows_of_a_disk_counts_more() {
+fn own_measurements_override_a_remembered_model() {
     let known = learnt(DEVICES[0]);
     let mut world = World::new(DEVICES[0], None);
     let geometry = Geometry { max_io: Pages(256), ..Geometry::new(ByteCount(1 << 50)) };

@@ -181,7 +181,7 @@ fn a_flush_ends_although_failed_pages_come_of_age_while_it_waits() {
 
 /// Some blocks are allocated already, and are overwritten.
 #[test]
-fn what_a_full_device_still_takes_is_written_by_the_flush() {
+fn a_flush_writes_the_pages_that_a_full_device_still_accepts() {
     let mut bench = Bench::new(ENOSPC, |page| page % 64 < 16);
     for run in 0..8 {
         bench.write(run * 64, 64, WriteMode::WriteBack);

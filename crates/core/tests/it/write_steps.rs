@@ -296,7 +296,7 @@ fn a_writer_that_waits_for_room_which_only_bad_pages_hold_gets_their_fault() {
 }
 
 #[test]
-fn what_is_dirty_survives_an_invalidation_and_not_a_close() {
+fn dirty_pages_survive_an_invalidation_but_not_a_close() {
     let mut bench = Bench::new(1 << 20);
     bench.write(1, 2, WriteMode::WriteBack);
     let now = bench.now();

@@ -23,10 +23,10 @@ impl OpenOptions {
         options.write |= options.append;
         let wrong = |why| Err(OpenErrorKind::Options { why }.of(path.to_path_buf()));
         if (options.create || options.create_new || options.truncate) && !options.write {
-            return wrong("a file that is created or truncated is written; add write(true)");
+            return wrong("create and truncate require write access; add write(true)");
         }
         if options.truncate && options.append && !options.create_new {
-            return wrong("a file that is appended to is not truncated; leave one of the two out");
+            return wrong("append and truncate exclude each other; leave one out");
         }
         Ok(options)
     }
@@ -106,7 +106,7 @@ impl<'p> Created<'p> {
 /// Maps an error of creating a file: the directory may be missing or read-only.
 fn failed_to_create(path: &Path, source: io::Error) -> OpenError {
     if source.kind() == io::ErrorKind::NotFound {
-        let source = io::Error::new(source.kind(), "no such directory; make it first");
+        let source = io::Error::new(source.kind(), "no such directory; create it first");
         return OpenErrorKind::Io { doing: "create", source }.of(path.to_path_buf());
     }
     failed_to_write(path, source)

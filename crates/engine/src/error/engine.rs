@@ -39,14 +39,14 @@ pub(crate) struct ForkedError;
 
 /// Message for a forked child; the failed operation precedes it.
 pub(super) const MAKE_ANOTHER: &str =
-    "this process was forked after the engine was made; make another one here";
+    "this process was forked after the engine was created; create another engine in it";
 
 impl fmt::Display for EngineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory { bound } => write!(
                 f,
-                "a memory bound of {bound} bytes: give from {} bytes (1 MiB) to {} bytes",
+                "invalid memory bound of {bound} bytes: give {} bytes (1 MiB) to {} bytes",
                 PageCache::MIN_BOUND,
                 PageCache::MAX_BOUND
             ),
@@ -54,12 +54,13 @@ impl fmt::Display for EngineError {
                 write!(f, "cannot reserve {len} bytes for pages ({source}): lower the memory bound")
             }
             Self::Ring { source } if is_out_of_descriptors(source) => {
-                write!(f, "cannot open a ring ({source}): raise ulimit -n, or close files")
+                write!(f, "cannot create an io_uring ({source}): raise ulimit -n, or close files")
             }
             Self::Ring { source } => write!(
                 f,
-                "no io_uring here ({source}): allow it with sysctl kernel.io_uring_disabled=0, and in \
-                 the seccomp profile of a container; memory for it is limited by ulimit -l"
+                "io_uring is not available ({source}): allow it with sysctl \
+                 kernel.io_uring_disabled=0, and in the seccomp profile of a container; ulimit -l \
+                 limits its memory"
             ),
             Self::Forked => f.write_str(MAKE_ANOTHER),
         }

@@ -106,41 +106,39 @@ impl fmt::Display for OpenErrorKind {
             Self::NotFound => f.write_str("no such file; give a file or a block device"),
             Self::Exists => f.write_str("exists; remove it, or open it without create_new"),
             Self::Options { why } => f.write_str(why),
-            Self::Permission => {
-                f.write_str("permission denied; run as a user who may read it")
-            }
+            Self::Permission => f.write_str("permission denied; run as a user with read access"),
             Self::Directory => f.write_str("is a directory; give a file or a block device"),
             Self::NoPages { kind } => {
                 write!(f, "is a {kind}, which has no pages; give a file or a block device")
             }
             Self::NotWritable => f.write_str(
-                "may not be written; run as a user who may, set it writable (blockdev --setrw), or \
-                 open it for reading",
+                "not writable; run as a user with write access, make it writable (blockdev \
+                 --setrw), or open it for reading",
             ),
             Self::ReadOnlyFileSystem => f.write_str(
-                "its file system is mounted for reading only; mount it for writing, or open the \
-                 file for reading",
+                "its file system is mounted read-only; remount it read-write, or open the file \
+                 for reading",
             ),
             Self::InUse => f.write_str(
-                "in use: mounted, part of an array, or another program has it (lsblk, fuser); \
-                 unmount or end that, or open it for reading",
+                "in use: mounted, part of an array, or open in another program (see lsblk, fuser); \
+                 unmount or close it, or open it for reading",
             ),
             Self::Overlap => f.write_str(
-                "this engine has the same bytes open in another way, and writes would not be seen \
-                 there; close that first, or open both alike (a disk, or its partitions; a loop \
-                 device, or its file; direct, or buffered)",
+                "this engine has the same bytes open in another way, which would miss the writes; \
+                 close it first, or open both in the same way (the disk or its partitions; the \
+                 loop device or its file; direct or buffered)",
             ),
             Self::AnotherEngine => f.write_str(
-                "another engine of this process has it open for writing; use that one (clones of an \
-                 Engine are one engine), or close the file there",
+                "another engine of this process has it open for writing; use that one (clones of \
+                 an Engine are one engine), or close the file there",
             ),
             Self::Descriptor { why } => f.write_str(why),
             Self::TooMany => f.write_str("too many open files; close some first"),
             Self::Extents { why } => write!(f, "{why}: correct the list of extents"),
             Self::PastDevice { end, len } => write!(
                 f,
-                "an extent ends at {end}, behind the end of the device at {len}: check the file \
-                 system, and whether the image is whole"
+                "an extent ends at {end}, past the end of the device at {len}: check the file \
+                 system, and whether the image is complete"
             ),
             Self::ManyExtents { limit } => write!(
                 f,
@@ -152,8 +150,8 @@ impl fmt::Display for OpenErrorKind {
                 let remedy = if is_out_of_descriptors(source) {
                     "; raise ulimit -n, or close files"
                 } else if source.kind() == io::ErrorKind::WouldBlock {
-                    "; a limit of threads is reached: raise it (ulimit -u, TasksMax= of systemd, the \
-                     pids limit of a container)"
+                    "; the limit of threads is reached: raise it (ulimit -u, TasksMax= of \
+                     systemd, the pids limit of a container)"
                 } else {
                     ""
                 };

@@ -107,18 +107,17 @@ impl fmt::Display for ReadErrorKind {
                  opened; a file was truncated, or a device and its partition table disagree"
             ),
             Self::UnexpectedEnd { offset, wanted, len } => {
-                write!(f, "{wanted} bytes from {offset} on were wanted, and the file ends at {len}")
+                write!(f, "cannot read {wanted} bytes from {offset}: the file ends at {len}")
             }
             Self::TimedOut { offset, after } => write!(
                 f,
-                "read at {offset} has had no answer for {after:?}: check the device (dmesg), or \
-                 allow it more time with EngineBuilder::timeout"
+                "read at {offset} got no answer within {after:?}: check the device (dmesg), or \
+                 give the engine a longer timeout"
             ),
             Self::PinLimit { len, limit } => write!(
                 f,
-                "{len} more bytes cannot be pinned: {limit}, a quarter of the memory, may be \
-                 at a time; drop pages that are pinned, copy with read_at, or give the engine more \
-                 with EngineBuilder::memory"
+                "cannot pin {len} more bytes: at most {limit}, a quarter of the memory, can be \
+                 pinned at a time; drop pins, read a copy, or give the engine more memory"
             ),
             Self::Forked => f.write_str(MAKE_ANOTHER),
             Self::Io { offset, source } => {

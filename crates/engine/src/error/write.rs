@@ -84,24 +84,24 @@ impl WriteErrorKind {
     fn advice(source: &io::Error) -> &'static str {
         match source.raw_os_error() {
             Some(libc::ENOSPC | libc::EDQUOT) => {
-                "make room and flush again: what was written is still in memory"
+                "free space and flush again: the data is still in memory"
             }
             Some(libc::EIO) => {
-                "check the device (dmesg): what was written and did not get there is still in \
-                 memory, and each flush tries again"
+                "check the device (dmesg): unwritten data is still in memory, and each flush \
+                 retries"
             }
-            _ => "what was written and did not get there is still in memory; flush tries again",
+            _ => "unwritten data is still in memory; a flush retries",
         }
     }
 
     /// Returns the remedy for a refused length.
     fn advice_on_length(source: &io::Error) -> &'static str {
         match source.raw_os_error() {
-            Some(libc::ENOSPC | libc::EDQUOT) => "make room, or raise the quota",
+            Some(libc::ENOSPC | libc::EDQUOT) => "free space, or raise the quota",
             Some(libc::EFBIG) => {
                 "raise the limit of the process (ulimit -f), or write another file"
             }
-            Some(libc::EPERM) => "take away its append-only mark (chattr -a), or its seals",
+            Some(libc::EPERM) => "remove its append-only attribute (chattr -a), or its seals",
             _ => "check the device (dmesg)",
         }
     }
@@ -118,25 +118,29 @@ impl fmt::Display for WriteErrorKind {
         match self {
             Self::PastEnd { end, len } => write!(
                 f,
-                "a write up to {end} is past the end at {len}, and does not make it longer; write \
-                 less, or make a file longer first with File::set_len"
+                "a write up to {end} is past the end at {len}, and would not extend it; write \
+                 less, or extend a file first (File::set_len)"
             ),
             Self::ReadOnly => f.write_str("is open for reading; open it with OpenOptions::write"),
             Self::AppendOnly => f.write_str(
                 "is open for appending; use File::append, or open it with OpenOptions::write",
             ),
             Self::FixedLength { len } => {
-                write!(f, "has {len} bytes, and keeps them: only regular files change their length")
+                write!(
+                    f,
+                    "has a fixed length of {len} bytes: only regular files can change their \
+                           length"
+                )
             }
             Self::Length { len, source } => write!(
                 f,
-                "cannot make it {len} bytes long: {source}; it is as long as it was: {}",
+                "cannot set its length to {len} bytes: {source}; its length is unchanged: {}",
                 Self::advice_on_length(source)
             ),
             Self::TimedOut { what, offset, after } => write!(
                 f,
-                "{what} at {offset} has had no answer for {after:?}, and may still happen: check \
-                 the device (dmesg), or allow it more time with EngineBuilder::timeout"
+                "{what} at {offset} got no answer within {after:?}, and may still take effect: \
+                 check the device (dmesg), or give the engine a longer timeout"
             ),
             Self::Forked => f.write_str(MAKE_ANOTHER),
             Self::Io { what, offset, source } => {
@@ -145,7 +149,7 @@ impl fmt::Display for WriteErrorKind {
             Self::Lost { source } => write!(
                 f,
                 "a device flush failed, and acknowledged writes may be lost: {source}; check the \
-                 device (dmesg), write again or restore what was written since the last good flush, \
+                 device (dmesg), repeat or restore the writes since the last successful flush, \
                  then accept the loss or open the file again"
             ),
         }

@@ -106,7 +106,7 @@ impl RangeResults {
         if bytes.is_empty() {
             let fits = usize::try_from(len).is_ok_and(|len| bytes.try_reserve_exact(len).is_ok());
             if !fits {
-                let why = format!("there is no memory for {len} bytes: read less at once");
+                let why = format!("no memory for {len} bytes: read less at once");
                 let source = io::Error::new(io::ErrorKind::OutOfMemory, why);
                 let (path, offset) = (handle.path.clone(), range.start);
                 self.fail(number, ReadErrorKind::Io { offset, source }.of(path));

@@ -114,7 +114,7 @@ impl RangeStream {
 /// Ranges in completion order, for a thread that blocks. Created from a [`RangeStream`] by `for` or
 /// [`IntoIterator::into_iter`].
 #[derive(Debug)]
-#[must_use = "an iterator does nothing until it is asked"]
+#[must_use = "an iterator does nothing until it is advanced"]
 pub struct RangeIter(RangeStream);
 
 impl IntoIterator for RangeStream {

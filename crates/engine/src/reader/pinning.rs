@@ -261,4 +261,4 @@ fn page_count(from: u64, to: u64) -> u64 {
 /// Number of times that a page is read again if it is replaced between its read and its pin.
 const TRIES: u32 = 16;
 const REPLACED: &str =
-    "the page was written or forgotten each time before it could be pinned: copy it with read_at";
+    "other threads keep writing or invalidating the page before it can be pinned: read a copy";

@@ -34,8 +34,8 @@ pub(super) struct Record {
 }
 
 /// The first bytes of each record.
-pub(super) const HEAD: &str = "# Written by foreread: what it learnt of a device. Remove it, and it \
-                               learns anew (docs/design/devices.md).\n";
+pub(super) const HEAD: &str = "# Written by foreread: its model of a device. Remove the file to \
+                               learn the device again (docs/design/devices.md).\n";
 
 impl Record {
     /// Returns the text of this device's record.
@@ -72,7 +72,7 @@ impl Record {
         let fields = Fields::parse(text)?;
         let version: u64 = fields.number("version")?;
         if version != VERSION {
-            return Err(format!("it has version {version}, and this program reads {VERSION}"));
+            return Err(format!("it has version {version}, but this program reads {VERSION}"));
         }
         let of: String = fields.number("device")?;
         if of.trim_matches('"') != device {
@@ -84,7 +84,7 @@ impl Record {
         let cost = has_cost.then(|| fields.cost()).transpose()?;
         let learnt = LearntDevice { window, cost };
         if !learnt.is_plausible() || !window_kib.is_multiple_of(PAGE_SIZE / 1024) {
-            return Err("no device has such a window and such times".to_owned());
+            return Err("its window and times are implausible".to_owned());
         }
         Ok(Self { learnt, saved: fields.number("saved")? })
     }
@@ -97,7 +97,7 @@ impl<'t> Fields<'t> {
     fn parse(text: &'t str) -> Result<Self, String> {
         let mut fields: Vec<(&str, &str)> = Vec::new();
         if !text.ends_with('\n') {
-            return Err("it is cut off".to_owned());
+            return Err("it is truncated".to_owned());
         }
         for (number, line) in text.lines().enumerate() {
             if line.is_empty() || line.starts_with('#') {
@@ -105,7 +105,7 @@ impl<'t> Fields<'t> {
             }
             let pair = line.split_once(" = ");
             let (name, value) =
-                pair.ok_or_else(|| format!("line {} is no `name = value`", number + 1))?;
+                pair.ok_or_else(|| format!("line {} is not `name = value`", number + 1))?;
             if fields.iter().any(|(known, _)| *known == name) {
                 return Err(format!("it has {name} twice"));
             }
@@ -144,7 +144,7 @@ fn text_of(path: &Path) -> io::Result<String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(open(path, flags, Mode::empty())?);
     if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut text = String::new();
     file.take(SIZE_MAX + 1).read_to_string(&mut text)?;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_read_returns_the_written_bytes() {
         let many = LearntCost { parallel: Some(48), per_request_ns: 1.0 / 3.0, ..COST };
         for record in [record(None), record(Some(COST)), record(Some(many))] {
             let text = record.text("disk-7");
@@ -221,7 +221,7 @@ mod tests {
         std::fs::remove_file(&path).expect("it is there");
         let mode = Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, mode, 0).expect("a pipe");
-        assert!(read().expect_err("it is a pipe").contains("no regular file"));
+        assert!(read().expect_err("it is a pipe").contains("not a regular file"));
         std::fs::remove_file(&path).expect("it is there");
         std::os::unix::fs::symlink("/dev/zero", &path).expect("a link");
         read().expect_err("it is a link");

@@ -40,7 +40,7 @@ pub(super) fn probe(uring: &IoUring) -> io::Result<()> {
             match entry.result() {
                 result if result == want => results += 1,
                 result if result < 0 => return Err(io::Error::from_raw_os_error(-result)),
-                _ => return Err(io::Error::other("its io_uring does not read")),
+                _ => return Err(io::Error::other("its io_uring cannot read")),
             }
         }
     }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_thread_can_be_had_reads_are_slow_and_right() {
+    fn without_threads_reads_are_slow_but_correct() {
         let (_dir, backend) = backend();
         apart(|| {
             let mut ring = Ring::with(pool(), IoBackend::Threads).expect("nothing to fail");

@@ -63,7 +63,7 @@ impl Uring {
     pub(super) fn new(pool: &Arc<Pool>) -> io::Result<Self> {
         let uring = IoUring::new(ENTRIES)?;
         if !uring.params().is_feature_ext_arg() {
-            return Err(io::Error::other("its io_uring cannot wait for a time"));
+            return Err(io::Error::other("its io_uring has no waits with a time limit"));
         }
         probe(&uring)?;
         Ok(Self {

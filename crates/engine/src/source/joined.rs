@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 /// A future that is ready once a reader waits for a request that was already in flight:
 /// [`Reply::joined`](crate::Reply::joined). If no reader does, it is never ready. Only one task at
 /// a time can wait for it: the last to poll.
-#[must_use = "it tells nothing unless it is polled"]
+#[must_use = "it does nothing until it is polled"]
 pub struct Joined(pub(super) Arc<JoinSignal>);
 
 /// The signal shared by a request's driver and its source.

@@ -76,7 +76,7 @@ impl Engine {
             |source| OpenErrorKind::Io { doing: "ask the length", source }.of(path.clone());
         let len = ByteCount(source.length().map_err(failed)?);
         if len > MAX_FILE_BYTES {
-            let why = format!("it says {len} bytes, and no file has more than {MAX_FILE_BYTES}");
+            let why = format!("its length of {len} bytes exceeds the limit of {MAX_FILE_BYTES}");
             return Err(failed(io::Error::new(io::ErrorKind::InvalidData, why)));
         }
         let expected = source.expected_device().filter(LearntDevice::is_plausible);

@@ -103,8 +103,8 @@ impl Reply {
             let wanted = target.wanted;
             drop(guard);
             let why = format!(
-                "the source returned more than the {wanted} bytes that were asked for: check \
-                 that it honours the range"
+                "the source returned more than the {wanted} requested bytes: check that it \
+                 honours the range"
             );
             // Each part of the range would be answered with too much as well.
             let error = io::Error::new(io::ErrorKind::InvalidData, why.clone());
@@ -148,7 +148,7 @@ impl Drop for Reply {
     fn drop(&mut self) {
         if self.request.lock().is_some() {
             let why = if std::thread::panicking() {
-                "the source panicked before it had answered"
+                "the source panicked before it answered"
             } else {
                 "the source dropped a request without an answer"
             };
@@ -239,4 +239,4 @@ impl fmt::Debug for FetchRequest {
     }
 }
 
-const OVER: &str = "the request is over: it has timed out, or its engine is gone";
+const OVER: &str = "the request has ended: it timed out, or its engine was dropped";

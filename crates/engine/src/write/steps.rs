@@ -79,9 +79,7 @@ impl Handle {
             NotReady::Fault(fault) => {
                 let source = match fault {
                     Fault::Io(errno) | Fault::Lost(errno) => io::Error::from_raw_os_error(errno),
-                    Fault::Short => {
-                        io::Error::other("the device ended before the end that it states")
-                    }
+                    Fault::Short => io::Error::other("the device ended before its reported end"),
                 };
                 WriteErrorKind::Io { what, offset, source }.of(path)
             }
@@ -263,7 +261,7 @@ mod tests {
     /// leader slept there and waited for nothing else. The kernel got them only with an unrelated
     /// call, such as a read of counters.
     #[test]
-    fn what_the_last_step_of_a_write_queues_is_started_although_the_leader_sleeps() {
+    fn requests_queued_by_the_end_of_a_write_start_while_the_leader_sleeps() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; 1 << 20]).expect("a file");

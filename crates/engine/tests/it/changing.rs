@@ -49,8 +49,8 @@ fn read_all(file: &File, number: u64) -> u64 {
 }
 
 #[test]
-fn what_is_appended_is_read_as_it_comes() {
-    with_each_io("what_is_appended_is_read_as_it_comes", |io| {
+fn appended_bytes_are_readable_at_once() {
+    with_each_io("appended_bytes_are_readable_at_once", |io| {
         let dir = TempDir::new().unwrap();
         let path = write_file(dir.path(), 1, 0);
         let engine = engine(io);
@@ -241,7 +241,7 @@ fn a_file_with_many_names_is_read_from_its_device_once() {
 }
 
 #[test]
-fn what_another_program_wrote_is_read_after_it_was_invalidated() {
+fn invalidate_shows_the_writes_of_other_programs() {
     with_each_io("what_another_program_wrote", |io| {
         let dir = TempDir::new().unwrap();
         let path = write_file(dir.path(), 1, LEN);
@@ -272,8 +272,8 @@ fn what_another_program_wrote_is_read_after_it_was_invalidated() {
 }
 
 #[test]
-fn what_is_not_needed_goes_in_whole_pages() {
-    with_each_io("what_is_not_needed_goes_in_whole_pages", |io| {
+fn dont_need_drops_only_whole_pages() {
+    with_each_io("dont_need_drops_only_whole_pages", |io| {
         let dir = TempDir::new().unwrap();
         let path = write_file(dir.path(), 1, LEN);
         let engine = engine(io);

@@ -138,7 +138,7 @@ fn random_reads_ask_the_device_for_their_own_pages_only() {
 
 /// How the memory is shared is the simulator's to show; here that what is said arrives.
 #[test]
-fn so_many_submitters_have_a_weight_and_windows_follow_it() {
+fn weights_are_limited_in_number_and_shape_the_windows() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("file");
     fs::write(&path, vec![7; 64 << 20]).unwrap();

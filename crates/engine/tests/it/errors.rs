@@ -28,7 +28,7 @@ fn open(path: &Path) -> OpenError {
 }
 
 #[test]
-fn what_has_no_pages_is_not_opened_and_not_waited_for() {
+fn files_without_pages_are_refused_without_blocking() {
     let dir = TempDir::new().unwrap();
     assert!(matches!(open(dir.path()), OpenError { kind: OpenErrorKind::Directory, .. }));
 

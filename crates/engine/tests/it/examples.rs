@@ -127,11 +127,8 @@ fn a_read_of_all_or_nothing_says_where_the_file_ends() {
     file.read_exact_at(&mut bytes, 4000).unwrap();
     assert_eq!(bytes, [7; 1000]);
     let error = file.stream().read_exact_at(&mut bytes, 4001).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .ends_with("1000 bytes from 4001 on were wanted, and the file ends at 5000")
-    );
+    let says = "cannot read 1000 bytes from 4001: the file ends at 5000";
+    assert!(error.to_string().ends_with(says), "{error}");
     assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::UnexpectedEof);
     file.read_exact_at(&mut [], 5000).unwrap();
     let past = file.read_exact_at(&mut bytes, 6000).unwrap_err();

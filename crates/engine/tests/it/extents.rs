@@ -323,8 +323,8 @@ fn extents_that_make_no_sense_are_refused_and_writes_are() {
     );
     let error = open(&[data(0, 8192, 8 * MIB - 4096)]).unwrap_err();
     let want = format!(
-        "{}: an extent ends at 8392704, behind the end of the device at 8388608: check the file \
-         system, and whether the image is whole",
+        "{}: an extent ends at 8392704, past the end of the device at 8388608: check the file \
+         system, and whether the image is complete",
         bench.path.display()
     );
     assert_eq!(error.to_string(), want);

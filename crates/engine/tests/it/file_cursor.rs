@@ -285,7 +285,7 @@ fn with_all_pins_in_use_it_reads_on() {
 }
 
 #[test]
-fn what_is_lent_is_the_page_itself_until_a_seek() {
+fn fill_buf_lends_the_cached_page_until_a_seek() {
     let dir = tempfile::tempdir_in(common::scratch()).expect("a directory");
     let path = write_file(dir.path(), 1, LEN);
     let engine = Engine::builder().memory(4 << 20).build().expect("an engine");

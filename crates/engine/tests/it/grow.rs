@@ -70,7 +70,7 @@ fn a_write_behind_the_end_makes_the_file_longer_with_zeros_between() {
 }
 
 #[test]
-fn what_a_shorter_length_cuts_off_is_zeros_when_the_file_grows_again() {
+fn bytes_that_were_cut_off_read_as_zeros_after_growth() {
     with_each("what_a_shorter_length_cuts_off", |engine, options, path| {
         fs::write(path, vec![1; 20_000]).expect("a file");
         let file = engine.open_with(path, options).expect("it is there");
@@ -325,7 +325,7 @@ fn a_device_keeps_its_length() {
 /// removed it with what the other one had flushed. And a thread that opened it while the other one
 /// closed it took it for as long as it had been before, and appended over what was there.
 #[test]
-fn what_one_of_two_threads_that_make_a_file_has_flushed_is_kept() {
+fn a_flush_is_kept_when_two_threads_create_one_file() {
     let (engine, dir) = (engine(IoBackend::Threads), folder());
     let _watchdog = support::Watchdog::new("what_one_of_two_threads_that_make_a_file_has_flushed");
     let is_made_by = |buffered: bool, path: &Path, both: &Barrier| {

@@ -31,7 +31,7 @@ fn is_refused(error: &WriteError) -> bool {
     let WriteErrorKind::Length { source, .. } = &error.kind else {
         return false;
     };
-    error.to_string().contains("make room") && source.raw_os_error() == Some(libc::ENOSPC)
+    error.to_string().contains("free space") && source.raw_os_error() == Some(libc::ENOSPC)
 }
 
 fn overflows(path: &Path, spare: &Path, io: IoBackend) {
@@ -58,7 +58,7 @@ fn overflows(path: &Path, spare: &Path, io: IoBackend) {
         file.write_all_at_with(&[1; 1 << 20], want.len() as u64 + 7000, WriteMode::Fua),
     ] {
         assert!(is_refused(&refused.expect_err("there is no room")));
-        assert_eq!(file.len(), want.len() as u64, "as long as it was");
+        assert_eq!(file.len(), want.len() as u64, "its length is unchanged");
     }
     // Beside what the file system needs for its own lists, in sectors.
     assert!(held() <= blocks + 64, "what was refused holds {} of {blocks}", held() - blocks);
@@ -68,7 +68,7 @@ fn overflows(path: &Path, spare: &Path, io: IoBackend) {
     file.sync_data().expect("what was acknowledged has its space");
     assert!(fs::read(path).expect("it is there") == want);
     file.set_len(1 << 40).expect("a hole takes none");
-    file.set_len(want.len() as u64).expect("as it was");
+    file.set_len(want.len() as u64).expect("its length is unchanged");
 
     // XFS frees the blocks of a removed file in the background, those of a shortened one at once.
     fs::File::options().write(true).open(spare).expect("the spare").set_len(0).expect("shorter");

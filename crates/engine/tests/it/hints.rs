@@ -31,7 +31,7 @@ fn asked(engine: &Engine, act: impl FnOnce()) -> u64 {
 }
 
 #[test]
-fn what_will_be_needed_is_asked_for_once_and_is_then_a_hit() {
+fn hinted_pages_are_requested_once_and_then_hit() {
     let dir = TempDir::new().unwrap();
     let path = write_file(dir.path(), 1, LEN);
     with_each_io("what_will_be_needed_is_asked_for_once", |io| {

@@ -34,7 +34,7 @@ fn taken(told: &Told) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn each_way_to_read_is_one_read_whether_it_misses_or_hits() {
+fn every_read_call_is_observed_once_on_hit_or_miss() {
     let (file, told, path) = observed("observed-ways");
     let mut buffer = vec![0; 5000];
     for _ in ["misses", "hits"] {
@@ -76,7 +76,7 @@ fn a_call_that_only_takes_hits_is_a_read_when_it_is_one() {
 }
 
 #[test]
-fn what_has_no_bytes_is_no_read_and_the_end_of_the_file_cuts_one() {
+fn empty_reads_are_not_observed_and_others_end_with_the_file() {
     let (file, told, _) = observed("observed-end");
     let mut buffer = vec![0; 5000];
     let len = LEN as u64;

@@ -105,7 +105,7 @@ fn it_becomes_writable_while_it_is_read_and_by_several_threads_at_once() {
 }
 
 #[test]
-fn what_has_pages_elsewhere_does_not_become_writable() {
+fn bytes_open_in_another_way_cannot_be_opened_for_writing() {
     let (dir, engine) = (folder(), engine(IoBackend::Threads));
     let path = dir.path().join("image");
     fs::write(&path, vec![1; 65_536]).expect("a file");
@@ -214,7 +214,7 @@ fn a_descriptor_without_the_right_mode_is_refused() {
     let o_path = i32::try_from(rustix::fs::OFlags::PATH.bits()).expect("an int");
     let named = fs::File::options().read(true).custom_flags(o_path).open(&path);
     is_refused(named.expect("it is there").into(), &OpenOptions::new(), "O_PATH");
-    is_refused(reading().into(), &OpenOptions::new().create(true), "leave create");
+    is_refused(reading().into(), &OpenOptions::new().create(true), "leave out create");
     let folder = fs::File::open(dir.path()).expect("it is there");
     is_refused(folder.into(), &OpenOptions::new(), "is a directory");
     let (socket, _other) = UnixStream::pair().expect("two sockets");

@@ -94,8 +94,8 @@ fn the_budget_is_used_up_and_given_back() {
             panic!("{error:?}")
         };
         assert_eq!(limit, most);
-        assert!(message.contains("4096 more bytes cannot be pinned"), "{message}");
-        assert!(message.contains("EngineBuilder::memory"), "{message}");
+        assert!(message.contains("cannot pin 4096 more bytes"), "{message}");
+        assert!(message.contains("give the engine more memory"), "{message}");
         assert!(file.stream().try_pin(0).is_none());
         // Reads go on.
         let mut buffer = vec![0; 300_000];

@@ -113,7 +113,7 @@ fn a_long_run_can_save_while_files_are_open() {
 }
 
 #[test]
-fn what_is_no_record_is_left_and_changes_nothing() {
+fn an_invalid_record_is_ignored_and_kept_if_foreign() {
     let place = Place::new();
     place.run();
     let record = text(&place.record());

@@ -205,12 +205,12 @@ fn too_many_bytes_for_several_pages_are_one_request_and_one_error() {
     assert_eq!(range, 0..4 * 4096);
     reply.write(&[0; 4 * 4096 + 1]).unwrap_err();
     let error = reader.join().unwrap().unwrap_err();
-    assert!(error.to_string().contains("more than the 16384 bytes"), "{error}");
+    assert!(error.to_string().contains("more than the 16384 requested bytes"), "{error}");
     assert_all_back(&engine);
 }
 
 #[test]
-fn each_wrong_answer_is_one_clear_error() {
+fn every_invalid_response_is_one_clear_error() {
     let long = wrong(|range, mut reply| {
         reply.write(&bytes(range)[..4000]).unwrap();
         reply.write(&[0; 97]).unwrap_err();
@@ -218,7 +218,7 @@ fn each_wrong_answer_is_one_clear_error() {
         assert_eq!(reply.remaining(), 0);
         reply.finish();
     });
-    assert!(long.to_string().contains("more than the 4096 bytes"), "{long}");
+    assert!(long.to_string().contains("more than the 4096 requested bytes"), "{long}");
     let short = wrong(|_, mut reply| {
         reply.write(&[0; 4095]).unwrap();
         reply.finish();
@@ -396,5 +396,5 @@ fn a_source_may_use_the_engine_when_it_is_asked_for_its_device() {
 #[test]
 fn a_length_that_no_file_has_is_refused() {
     let error = engine().open_source(Manual::new("long", "1", u64::MAX)).unwrap_err();
-    assert!(error.to_string().contains("no file has more"), "{error}");
+    assert!(error.to_string().contains("exceeds the limit"), "{error}");
 }

@@ -19,11 +19,11 @@ const LEN: u64 = 1 << 20;
 const ROUNDS: u64 = 30;
 
 #[test]
-fn no_thread_waits_for_what_no_thread_does() {
+fn every_wait_ends_under_random_load() {
     let dir = TempDir::new_in(common::scratch()).expect("a directory");
     let path = write_file(dir.path(), 1, LEN);
     for round in 0..ROUNDS {
-        with_each_io("no_thread_waits_for_what_no_thread_does", |io| {
+        with_each_io("every_wait_ends_under_random_load", |io| {
             let mut random = Random(round << 20);
             // What is old enough is written when it is due, which hides a thread that forgot it.
             let age = [Duration::from_millis(1), Duration::from_hours(1)];

@@ -125,16 +125,16 @@ fn random_writes_from_many_threads_are_read_as_they_were_written() {
 }
 
 #[test]
-fn so_they_are_through_the_page_cache() {
-    with_each_io("so_they_are_through_the_page_cache", |io| {
+fn buffered_writes_of_many_threads_are_kept() {
+    with_each_io("buffered_writes_of_many_threads_are_kept", |io| {
         many_threads(io, true, (2 << 20) + 511, 3001, 2 << 20);
     });
 }
 
 /// A file without a whole page, and ends around blocks and pages.
 #[test]
-fn files_of_every_small_size_keep_it() {
-    with_each_io("files_of_every_small_size_keep_it", |io| {
+fn writes_to_files_of_every_small_size_are_kept() {
+    with_each_io("writes_to_files_of_every_small_size_are_kept", |io| {
         let dir = TempDir::new_in(common::scratch()).expect("a directory");
         let engine = recorded(Engine::builder().memory(1 << 20).io_backend(io));
         for len in [1, 511, 512, 513, 4095, 4096, 4097, 8191, 8193, 12288] {
@@ -208,7 +208,7 @@ fn a_page_is_seen_as_one_write_left_it() {
 }
 
 #[test]
-fn what_fits_is_tried_without_waiting_and_read_at_once() {
+fn a_read_that_fits_starts_without_waiting() {
     let _watchdog = Watchdog::new("what_fits_is_tried_without_waiting");
     let dir = TempDir::new_in(common::scratch()).expect("a directory");
     let path = write_file(dir.path(), 3, 1 << 20);

@@ -228,7 +228,7 @@ fn nothing_is_lost_while_all_is_in_memory() {
 }
 
 #[test]
-fn what_is_evicted_is_reported_as_lost_and_the_rest_is_durable() {
+fn evicted_pages_are_reported_as_lost_and_the_rest_is_durable() {
     let _watchdog = Watchdog::new("what_is_evicted_is_reported_as_lost");
     let books = run(8192, false);
     assert!(books.losses.load(Ordering::SeqCst) > 0, "invariant 5: something was evicted");

@@ -108,7 +108,7 @@ fn a_full_disk_says_that_there_is_to_be_room() {
         bench.faults.inject_writes(0..256, ALWAYS, Mishap::Errno(libc::ENOSPC));
         bench.write(0..4, 7).expect("room in memory");
         let error = bench.file.sync_data().expect_err("no room on the disk").to_string();
-        assert!(error.contains("make room") && error.contains("file"), "{error}");
+        assert!(error.contains("free space") && error.contains("file"), "{error}");
         bench.faults.clear();
         bench.file.sync_data().expect("there is room");
         assert_eq!(bench.on_disk(3), 7);

@@ -27,7 +27,7 @@ fn open(engine: &Engine, dir: &TempDir, number: u64) -> (File, Arc<Faults>) {
 }
 
 #[test]
-fn what_is_dirty_never_passes_its_limit_and_readers_do_not_wait_for_writers() {
+fn dirty_pages_stay_below_their_limit_and_readers_never_wait_for_writers() {
     with_each_io("what_is_dirty_never_passes_its_limit", |io| {
         let dir = TempDir::new_in(common::scratch()).expect("a directory");
         let engine = recorded(Engine::builder().memory(4 << 20).dirty_limit(LIMIT).io_backend(io));
@@ -101,7 +101,7 @@ fn writers_wait_for_room_and_go_on_when_the_device_does() {
 }
 
 #[test]
-fn what_is_not_flushed_is_on_the_disk_when_the_last_handle_is_gone() {
+fn closing_the_last_handle_writes_the_dirty_pages() {
     with_each_io("what_is_not_flushed_is_on_the_disk", |io| {
         let dir = TempDir::new_in(common::scratch()).expect("a directory");
         let engine = recorded(Engine::builder().memory(4 << 20).io_backend(io));

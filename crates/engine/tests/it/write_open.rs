@@ -116,8 +116,8 @@ fn a_file_that_is_written_has_the_length_of_its_engine() {
 }
 
 #[test]
-fn what_may_not_be_written_is_refused_with_what_to_do() {
-    const TEST: &str = "what_may_not_be_written_is_refused_with_what_to_do";
+fn unwritable_files_are_refused_with_a_remedy() {
+    const TEST: &str = "unwritable_files_are_refused_with_a_remedy";
     let _watchdog = Watchdog::new(TEST);
     let dir = TempDir::new_in(common::scratch()).expect("a directory");
     let engine = engine();
@@ -152,7 +152,7 @@ fn what_may_not_be_written_is_refused_with_what_to_do() {
     assert!(line.contains("in use") && line.contains("unmount"), "{line}");
     output(Command::new("mount").args(["-o", "remount,ro"]).arg(&mount)).expect("for reading");
     let line = refused(file.to_str().expect("a name"));
-    assert!(line.contains("mounted for reading only"), "{line}");
+    assert!(line.contains("mounted read-only"), "{line}");
     unmount(&mount).expect("unmounted");
     let file = open_again(&engine, &disk.0);
     let error = output(Command::new("mount").arg(&disk.0).arg(&mount)).expect_err("it is ours");

@@ -161,8 +161,8 @@ fn begin_again(bytes: Vec<u8>, flushed: &[u32], issued: &[u32]) {
 
 /// The age is measured by the engine's clock: there is no flush, and no thread waits for a page.
 #[test]
-fn what_is_old_is_written_back_without_a_flush() {
-    let _watchdog = Watchdog::new("what_is_old_is_written_back_without_a_flush");
+fn old_dirty_pages_are_written_back_without_a_flush() {
+    let _watchdog = Watchdog::new("old_dirty_pages_are_written_back_without_a_flush");
     let device = VolatileDisk::new(vec![0; 1 << 20]);
     let age = std::time::Duration::from_millis(20);
     let builder = Engine::builder().memory(1 << 20).io_backend(IoBackend::Threads).dirty_age(age);

@@ -112,7 +112,7 @@ fn at_the_limit(dir: &Path, io: IoBackend) {
     let mut got = vec![0; want.len()];
     fs::File::open(&path).unwrap().read_exact_at(&mut got, 0).expect("its length");
     assert!(got == want, "first wrong byte {:?}", (0..want.len()).find(|&at| got[at] != want[at]));
-    setrlimit(Resource::Nproc, before).expect("as it was");
+    setrlimit(Resource::Nproc, before).expect("its length is unchanged");
 }
 
 /// Set in the child: the directory for its files.

@@ -49,7 +49,7 @@ fn table<S: BlockSource>(
     let (count, entry_len) = (le32(&header, 80), le32(&header, 84));
     let array_len = u64::from(count) * u64::from(entry_len);
     if entry_len < ENTRY_MIN || array_len > ENTRIES_MAX_BYTES {
-        return Err(Error::PartitionTable { what: "its GPT has entries of an impossible size" });
+        return Err(Error::PartitionTable { what: "its GPT has entries of an invalid size" });
     }
     let Some(start) = le64(&header, 72).checked_mul(sector) else { return Ok(None) };
     #[expect(clippy::cast_possible_truncation, reason = "at most ENTRIES_MAX_BYTES")]
@@ -67,7 +67,10 @@ fn partition(number: u32, entry: &[u8], sector: u64) -> Result<Partition, Error>
     let start = first.checked_mul(sector);
     let end = last.checked_add(1).and_then(|end| end.checked_mul(sector));
     let (Some(start), Some(end)) = (start, end.filter(|_| last >= first)) else {
-        return Err(Error::PartitionTable { what: "its GPT has a partition that ends before it" });
+        return Err(Error::PartitionTable {
+            what: "its GPT has a partition that ends before it \
+                                                  begins",
+        });
     };
     Ok(Partition { number, start, len: end - start, kind: kind_text(&entry[..16]) })
 }

@@ -114,8 +114,8 @@ impl ListingBuilder {
         let version = file.as_ref().map_or("", |file| &*file.version);
         let lengths = (u8::try_from(name.len()), u16::try_from(version.len()));
         let what = match lengths {
-            _ if matches!(name.as_str(), "" | "." | "..") => "is no name of a file",
-            _ if name.contains(['/', '\0']) => "has a / or a zero byte in it",
+            _ if matches!(name.as_str(), "" | "." | "..") => "is not a valid file name",
+            _ if name.contains(['/', '\0']) => "contains a / or a zero byte",
             (Err(_), _) => "is longer than 255 bytes",
             (_, Err(_)) => "has a version of more than 64 KiB",
             (Ok(name_len), Ok(version_len)) => {
@@ -130,7 +130,7 @@ impl ListingBuilder {
                 return;
             }
         };
-        self.leave_out(format!("{}: {what}, so it is left out", shortened(&name)));
+        self.leave_out(format!("{}: {what}, and is left out", shortened(&name)));
     }
 
     /// Records a name that cannot be shown.

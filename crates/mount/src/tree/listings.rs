@@ -123,7 +123,7 @@ impl ListingCache {
             self.make_room(directory)?;
             let Some(next) = &listed.next else { break };
             if !tokens.insert(next.clone()) || empty > EMPTY_MAX {
-                let why = format!("{}: pages of names come without end", shown(directory));
+                let why = format!("{}: the listing does not end", shown(directory));
                 return Err(io::Error::other(why));
             }
             page = listed.next;
@@ -144,8 +144,8 @@ impl ListingCache {
             let Some(oldest) = state.order.pop_front() else {
                 let limit = self.limit >> 20;
                 let why = format!(
-                    "{}: its names and those of directories that are being listed need more than \
-                     {limit} MiB; give more with --memory, or mount a longer prefix",
+                    "{}: its listing and others in progress need more than {limit} MiB; raise \
+                     --memory, or mount a longer prefix",
                     shown(directory)
                 );
                 return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));

@@ -82,9 +82,9 @@ fn a_client_that_finds_no_credentials_is_told_both_ways_to_have_some() {
         let start = "s3://bucket/key: not allowed: no credentials are set in the environment";
         assert!(text.starts_with(start), "{text}");
         for part in [
-            format!("the metadata service at {service} gave none").as_str(),
+            format!("the metadata service at {service} provided none").as_str(),
             "set credentials (docs/guide/objects.md)",
-            "if this machine has a role, see why the service failed: Error performing PUT",
+            "if this machine has a role, check the service: Error performing PUT",
             "timed out",
         ] {
             assert!(text.contains(part), "{part}: {text}");

@@ -32,7 +32,7 @@ struct RandomStore {
     broken: AtomicU64,
 }
 
-/// Fault of an answer.
+/// Fault in a response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Wrong {
     Nothing,

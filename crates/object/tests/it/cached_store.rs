@@ -36,7 +36,7 @@ fn cached() -> CachedStore {
 }
 
 #[tokio::test]
-async fn it_does_what_every_store_does() {
+async fn the_cached_store_passes_the_tests_of_object_store() {
     let store = cached();
     integration::put_get_delete_list(&store).await;
     integration::get_opts(&store).await;
@@ -172,7 +172,7 @@ async fn with_object(len: usize) -> (CachedStore, Arc<CountingStore>, Path, Byte
 }
 
 #[tokio::test]
-async fn what_was_read_once_costs_no_request() {
+async fn a_second_read_sends_no_request() {
     let (store, below, key, bytes) = with_object(3_000_000).await;
     assert_eq!(store.get(&key).await.unwrap().bytes().await.unwrap(), bytes);
     let first = below.counts();

@@ -79,7 +79,7 @@ fn an_object_is_read_as_it_is() {
 }
 
 #[test]
-fn each_wrong_answer_is_an_error_that_names_it() {
+fn every_invalid_response_is_an_error_that_names_it() {
     let cases = [
         (Fault::IgnoreRange, "ignores Range"),
         (Fault::ShortLength, "are 4096 bytes, and sends 2048"),

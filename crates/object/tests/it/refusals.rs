@@ -92,18 +92,18 @@ fn assert_says_in_time(error: &str, parts: &[&str]) {
 
 /// S3 answers 400 to a session that is over, which was no refusal: each page was asked for alone.
 #[test]
-fn what_is_refused_while_an_object_is_open_says_what_to_set_and_is_asked_once() {
+fn refused_reads_say_what_to_set_and_are_not_retried() {
     for (status, code, advice) in [
         (400, "ExpiredToken", "set new credentials in the environment"),
         (400, "TokenRefreshRequired", "set new credentials in the environment"),
         (403, "RequestTimeTooSkewed", "set this machine's clock"),
         (403, "InvalidAccessKeyId", "check the credentials in the environment"),
-        (403, "SignatureDoesNotMatch", "the secret key does not belong to the access key"),
+        (403, "SignatureDoesNotMatch", "the secret key does not match the access key"),
         (403, "InvalidObjectState", "the object is in an archive class: restore it"),
         (403, "AllAccessDisabled", "disabled all access to this bucket or object"),
         (403, "AccountProblem", "the account is disabled or has a problem with billing"),
-        (400, "KMS.DisabledException", "the KMS key that the object is encrypted with"),
-        (404, "NoSuchBucket", "there is no such bucket"),
+        (400, "KMS.DisabledException", "the KMS key of the object"),
+        (404, "NoSuchBucket", "no such bucket"),
         (409, "BlobArchived", "the blob is in the archive tier"),
         (301, "PermanentRedirect", "the bucket is in another region"),
     ] {
@@ -119,14 +119,14 @@ fn what_is_refused_while_an_object_is_open_says_what_to_set_and_is_asked_once() 
 
 /// A response to HEAD has no body, so no code: a GET of the first byte has one.
 #[test]
-fn what_is_refused_when_an_object_is_opened_or_listed_says_so_as_well() {
+fn refusals_of_open_and_list_say_what_to_set() {
     let server = BucketServer::start();
     server.put("object", &bytes(0..PAGES));
     let stores = stores_at(&server.endpoint(), options(10, Duration::from_secs(60)));
     for (status, code, opened, listed) in [
         (400, "ExpiredToken", "set new credentials", "set new credentials"),
         (403, "RequestTimeTooSkewed", "set this machine's clock", "set this machine's clock"),
-        (404, "NoSuchBucket", "there is no such bucket", "there is no such bucket"),
+        (404, "NoSuchBucket", "no such bucket", "no such bucket"),
         (403, "InvalidObjectState", "in an archive class", "in an archive class"),
     ] {
         server.refuse(u64::MAX, status, code);

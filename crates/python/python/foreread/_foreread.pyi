@@ -7,13 +7,13 @@ POLICIES: Final[list[str]]
 DEFAULT_MEMORY: Final[int]
 
 class EngineForkedError(OSError):
-    """The engine was made before this process was forked: make another one here."""
+    """The engine was created before this process was forked: create another one here."""
 
 class ObjectChangedError(OSError):
-    """The object of a store is another one than when it was opened: open it again."""
+    """The object in the store was replaced after it was opened: open it again."""
 
 class PinLimitError(OSError):
-    """With these pages more than a quarter of the engine's memory would be pinned."""
+    """The pin would exceed a quarter of the engine's memory."""
 
 def note_fork() -> None: ...
 def note_exit() -> None: ...

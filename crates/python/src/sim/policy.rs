@@ -145,8 +145,8 @@ fn decision_of((name, window, stride): &DecisionFields) -> PyResult<Decision> {
     let (start, size, async_size) = *window;
     if size == 0 || start.checked_add(size).is_none_or(|end| end > MAX_PAGES) {
         return Err(PyValueError::new_err(format!(
-            "a window of {size} pages from page {start}: must have a page at least and end within \
-             2^51 pages"
+            "a window of {size} pages from page {start}: must have at least one page and end \
+             within 2^51 pages"
         )));
     }
     let pattern = pattern_of(name, *stride)?;
@@ -162,7 +162,7 @@ fn pattern_of(name: &str, stride: Option<(u64, u64)>) -> PyResult<Pattern> {
                 Ok(Pattern::Strided(Stride { every: Pages(every), read: Pages(read) }))
             }
             Some(_) | None => Err(PyValueError::new_err(
-                "a decision 'strided' must have every and read, with 1 <= read <= every",
+                "a 'strided' decision requires every and read, with 1 <= read <= every",
             )),
         };
     }

@@ -30,7 +30,7 @@ impl LentResidency {
 
 impl LentResidency {
     fn cache(&self) -> PyResult<&dyn Residency> {
-        let over = || PyRuntimeError::new_err("the cache answers only while decide() runs");
+        let over = || PyRuntimeError::new_err("the cache can be used only while decide() runs");
         self.0.get().map(|cache| cache as &dyn Residency).ok_or_else(over)
     }
 }

@@ -150,7 +150,8 @@ impl DeviceNames {
             }
             Self::One(name) => {
                 return Err(PyValueError::new_err(format!(
-                    "device: the scenario has several: {names}; say which, as in {{{:?}: {name:?}}}",
+                    "device: the scenario has several: {names}; choose one, as in {{{:?}: \
+                     {name:?}}}",
                     scenario.device.keys().next().map_or("disk", String::as_str)
                 )));
             }

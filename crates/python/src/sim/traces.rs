@@ -262,7 +262,7 @@ struct StoppableFile {
 impl Read for StoppableFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.stop.load(Ordering::Relaxed) || policy::has_failed() {
-            return Err(io::Error::other("the run was ended"));
+            return Err(io::Error::other("the run was stopped"));
         }
         self.file.read(buffer)
     }

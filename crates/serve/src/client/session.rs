@@ -244,5 +244,5 @@ fn chunk(kind: u16, data: &[u8]) -> Result<ReplyPiece<'_>, ClientError> {
 
 fn failed(errno: u32) -> ClientError {
     let errno = i32::try_from(errno).unwrap_or(i32::MAX);
-    ClientError::new(format!("the server says: {}", std::io::Error::from_raw_os_error(errno)))
+    ClientError::new(format!("the server's message: {}", std::io::Error::from_raw_os_error(errno)))
 }

@@ -45,10 +45,10 @@ impl std::fmt::Display for ConnectionEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Protocol(bad) => bad.fmt(f),
-            Self::Cut => write!(f, "it left in the middle of a request"),
+            Self::Cut => write!(f, "it disconnected in the middle of a request"),
             Self::TooSlow => write!(f, "its handshake took too long"),
             Self::Full => write!(f, "too many connections are open"),
-            Self::Idle => write!(f, "it was silent for too long"),
+            Self::Idle => write!(f, "it sent nothing for too long"),
             Self::Broken => write!(f, "the device failed in the middle of a long reply"),
             Self::Io(error) => error.fmt(f),
         }

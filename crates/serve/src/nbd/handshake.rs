@@ -201,7 +201,13 @@ impl Handshake {
                 self.meta_context(option, data, offer, out);
             }
             OPT_CONTROL if !offer.has_control => {
-                reply(out, option, REP_ERR_POLICY, &[b"control requests: not here"]);
+                reply(
+                    out,
+                    option,
+                    REP_ERR_POLICY,
+                    &[b"control requests are not allowed on this \
+                                                       connection"],
+                );
             }
             OPT_CONTROL => match std::str::from_utf8(data) {
                 Ok(text) => return Ok(HandshakeStep::Control(text)),
@@ -233,7 +239,7 @@ impl Handshake {
     /// Replies with information about the export. Returns false if the request was refused.
     fn info(&self, option: u32, data: &[u8], offer: &Offer<'_>, out: &mut Vec<u8>) -> bool {
         let Some((name, wanted)) = options::info(data) else {
-            reply(out, option, REP_ERR_INVALID, &[b"the option's lengths do not fit"]);
+            reply(out, option, REP_ERR_INVALID, &[b"the option's lengths are inconsistent"]);
             return false;
         };
         if !is_here(name, offer, option, out) {
@@ -267,10 +273,15 @@ impl Handshake {
 
     fn meta_context(&mut self, option: u32, data: &[u8], offer: &Offer<'_>, out: &mut Vec<u8>) {
         let Some((name, count, mut questions)) = options::meta_context(data) else {
-            return reply(out, option, REP_ERR_INVALID, &[b"the option's lengths do not fit"]);
+            return reply(
+                out,
+                option,
+                REP_ERR_INVALID,
+                &[b"the option's lengths are inconsistent"],
+            );
         };
         if !self.structured {
-            return reply(out, option, REP_ERR_INVALID, &[b"ask for structured replies first"]);
+            return reply(out, option, REP_ERR_INVALID, &[b"negotiate structured replies first"]);
         }
         let is_set = option == OPT_SET_META_CONTEXT;
         if is_set {

@@ -27,28 +27,28 @@ pub struct NbdRequest {
 /// A valid request's command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NbdCommand {
-    /// Reads the range.
+    /// Read the range.
     Read {
         /// The reply must be a single chunk.
         whole: bool,
     },
-    /// Writes the payload that follows the request.
+    /// Write the payload that follows the request.
     Write {
-        /// The reply comes when they are durable.
+        /// Reply only once the bytes are durable.
         fua: bool,
     },
     /// Make all completed writes durable.
     Flush,
     /// Discard these bytes.
     Trim {
-        /// The reply comes when that is durable.
+        /// Reply only once this is durable.
         fua: bool,
     },
     /// Read these bytes ahead.
     Cache,
     /// Write zeroes.
     WriteZeroes {
-        /// The reply comes when that is durable.
+        /// Reply only once this is durable.
         fua: bool,
         /// A hole does as well.
         may_unmap: bool,

@@ -138,8 +138,8 @@ impl OverlayLayout {
         let name = text(TEXTS, name_len);
         let version = text(TEXTS + name_len, version_len.min(HEADER));
         Ok(Err(format!(
-            "is the overlay of {name} in the version '{version}', and TARGET is another one by now; \
-             give another file, or what was written would be mixed with what it was not written over"
+            "is the overlay of {name} in version '{version}', but TARGET has changed; give \
+             another file, because the overlay does not match the new version"
         )))
     }
 }
@@ -182,8 +182,8 @@ impl BitsPage {
 pub(super) fn damaged_bits(page: u64) -> String {
     let (first, bytes) = (page * PAGE_BITS * BLOCK, PAGE_BITS * BLOCK);
     format!(
-        "both copies of the record of which blocks were written are damaged, for bytes {first} to \
-         {} of the disk; restore the file from a backup, or remove it and lose what was written",
+        "both copies of the block map are damaged for bytes {first} to {} of the disk; restore \
+         the file from a backup, or remove it and lose its writes",
         first.saturating_add(bytes)
     )
 }
@@ -210,13 +210,13 @@ const TEXTS: usize = 48;
 /// Large pages of file systems, and extents of devices, begin at multiples of it.
 const DATA_ALIGN: u64 = 1 << 20;
 
-const NO_OVERLAY: &str = "is no overlay; give the path of one, or of a file that is not there yet";
+const NO_OVERLAY: &str = "is not an overlay; give the path of an overlay or of a new file";
 
-const OTHER_FORMAT: &str = "is an overlay of another format; serve it with the foreread that made \
-                            it, and copy the disk from there into one of a new overlay";
+const OTHER_FORMAT: &str = "is an overlay in another format; serve it with the foreread version \
+                            that created it, and copy the disk into a new overlay";
 
 /// Error for a truncated file.
-pub(super) const CUT: &str = "has become shorter than it was made; restore it, or remove it";
+pub(super) const CUT: &str = "is shorter than when it was created; restore it, or remove it";
 
 #[cfg(test)]
 mod tests {
@@ -245,7 +245,7 @@ mod tests {
             let other = OverlayLayout::new(size);
             let header = other.header(&identity(name, version)).unwrap();
             let what = other.check(&file, &header).unwrap().unwrap_err();
-            assert!(what.contains("overlay of s3://b/k in the version '\"1\"'"), "{what}");
+            assert!(what.contains("overlay of s3://b/k in version '\"1\"'"), "{what}");
         }
         file.set_len(layout.end() - 1).unwrap();
         assert!(layout.check(&file, &header).unwrap().unwrap_err().contains("shorter"));
@@ -257,9 +257,9 @@ mod tests {
         let header = layout.header(&identity("n", "v")).unwrap();
         let file = tempfile::tempfile().unwrap();
         let what = |file: &File| layout.check(file, &header).unwrap().unwrap_err();
-        assert!(what(&file).contains("is no overlay"));
+        assert!(what(&file).contains("is not an overlay"));
         file.set_len(1 << 21).unwrap();
-        assert!(what(&file).contains("is no overlay"));
+        assert!(what(&file).contains("is not an overlay"));
         for at in [16, 24, 50, 4095] {
             layout.make(&file, &header).unwrap();
             file.write_all_at(&[header[at] ^ 1], at as u64).unwrap();

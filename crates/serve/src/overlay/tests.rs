@@ -302,8 +302,8 @@ fn another_version_another_base_and_a_second_user_are_refused() {
     assert!(refused(&lab.identity).contains("in use by another program"));
     drop(overlay);
     let line = refused(&SourceIdentity::new("base", "2"));
-    assert!(line.contains("overlay of base in the version '1'"), "{line}");
+    assert!(line.contains("overlay of base in version '1'"), "{line}");
     fs::write(lab.path("overlay"), "something else").unwrap();
-    assert!(refused(&lab.identity).contains("is no overlay"));
+    assert!(refused(&lab.identity).contains("is not an overlay"));
     assert_eq!(fs::read(lab.path("overlay")).unwrap(), b"something else");
 }

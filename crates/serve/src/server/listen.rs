@@ -1,8 +1,9 @@
-//! Where clients come in.
+//! Listening sockets of a server.
 //!
 //! In:    a path, an address.
 //! Out:   sockets.
-//! Never: a moment in which others may connect to a Unix socket; a file removed that is not ours.
+//! Never: a Unix socket that other users could connect to, even briefly; the removal of a file that
+//!        is not ours.
 
 use std::io;
 use std::net::TcpListener;

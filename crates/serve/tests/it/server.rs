@@ -212,7 +212,7 @@ fn control_requests_are_answered_over_the_same_socket_and_not_over_tcp() {
     let uri = format!("nbd://{}/disk", addr.expect("prepared"));
     let mut client = Client::connect(&uri).expect("it listens");
     let error = client.control("stats").expect_err("over TCP");
-    assert_eq!(error.to_string(), "control requests: not here");
+    assert_eq!(error.to_string(), "control requests are not allowed on this connection");
     check(5, &client.go(true).expect("the export").read(5, 3 << 20).expect("the bytes"));
     let wrong = Client::connect(&uri.replace("disk", "other")).expect("it listens");
     assert!(wrong.go(true).expect_err("another name").to_string().contains("no export"));

@@ -69,7 +69,7 @@ impl LineParser for BlkparseParser {
             if is_other || self.has_ended {
                 return Ok(None);
             }
-            return Err(format!("{:?} is no event of blkparse's default format", short(line)));
+            return Err(format!("{:?} is not an event in blkparse's default format", short(line)));
         };
         if self.has_ended {
             return Err(JOINED.into());
@@ -98,7 +98,7 @@ impl LineParser for BlkparseParser {
             Some("+") => {}
             // A SCSI command with its bytes, or the completion of a flush: neither has sectors.
             Some(other) if other.starts_with(['(', '[']) => return Ok(None),
-            _ => return Err("sectors: wants \"SECTOR + SECTORS\"".into()),
+            _ => return Err("sectors: expected \"SECTOR + SECTORS\"".into()),
         }
         let sectors = whole("sectors", fields.next().ok_or("sectors: missing")?)?;
         let bytes = |name: &str, sectors: u64| {
@@ -111,5 +111,5 @@ impl LineParser for BlkparseParser {
 }
 
 /// Error for an event after the summary.
-const JOINED: &str = "an event behind the summary: two outputs of blkparse were joined; give them \
+const JOINED: &str = "an event after the summary: two outputs of blkparse were joined; give them \
                       as two traces";

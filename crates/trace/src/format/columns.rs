@@ -224,7 +224,7 @@ impl ColumnParser {
         if columns == self.layout.columns && !self.layout.used().contains(&column) {
             return Ok(());
         }
-        Err(format!("column {}: quotes that do not match", column + 1))
+        Err(format!("column {}: unbalanced quotes", column + 1))
     }
 }
 
@@ -272,24 +272,24 @@ impl LineParser for ColumnParser {
     fn notes(&self) -> Vec<String> {
         let mut notes = self.notes.clone();
         if self.has_digit_ops {
-            notes.push("op: 0 is taken for a read, 1 for a write".to_owned());
+            notes.push("op: 0 is read as a read, 1 as a write".to_owned());
         }
         if let Some((first, count)) = &self.unknown_ops {
             notes.push(format!(
-                "op: {count} records were left out, whose operation is not known, as {first:?}"
+                "op: {count} records with unknown operations, such as {first:?}, were left out"
             ));
         }
         if self.wide_records > 0 {
             notes.push(format!(
-                "{} records have more columns than the heading: a name with a separator in it \
-                 shifts those behind it; put such names in quotes",
+                "{} records have more columns than the heading: a separator in a name shifts the \
+                 following columns; put such names in quotes",
                 self.wide_records
             ));
         }
         if let Some(length) = self.odd_length {
             notes.push(format!(
-                "length is taken for bytes, though one of {length} is no multiple of a sector of \
-                 512; a column of sectors is named sectors"
+                "length is read as bytes, although {length} is not a multiple of a 512-byte \
+                 sector; name a column of sectors sectors"
             ));
         }
         notes
@@ -313,15 +313,17 @@ fn unit_of(text: &str) -> Result<(u64, Option<String>), String> {
         19 => (1, "nanoseconds"),
         _ => {
             let text = short(text);
-            return Err(format!("time: {text:?} may have any unit: name the column time_us, .."));
+            return Err(format!(
+                "time: the unit of {text:?} is unknown: name the column time_us, .."
+            ));
         }
     };
     let text = short(text);
     Ok((
         unit_ns,
         Some(format!(
-            "time: the heading has no unit, and {text} is taken for {name}; time_us, time_ms .. \
-             name one"
+            "time: the heading has no unit, and {text} is read as {name}; name the column \
+             time_us, time_ms .."
         )),
     ))
 }

@@ -176,13 +176,13 @@ impl HeadingNames<'_> {
         let mut notes = Vec::new();
         if layout.op.is_none() && !unused.is_empty() {
             notes.push(
-                "no column of the heading says read or write (op): all records are reads"
+                "the heading has no column for read or write (op): all records are taken as reads"
                     .to_owned(),
             );
         }
         if !unused.is_empty() {
             let unused = unused.join(", ");
-            notes.push(format!("columns that were not understood, and not used: {unused}"));
+            notes.push(format!("ignored unknown columns: {unused}"));
         }
         notes
     }
@@ -208,8 +208,7 @@ impl HeadingNames<'_> {
             "; for a trace of whole objects add a column offset of zeroes"
         };
         Some(format!(
-            "its heading has no column for {lacks}; it names {}: rename the column that has \
-             it{objects}",
+            "its heading has no column for {lacks}; it has {}: rename the right column{objects}",
             names.join(", ")
         ))
     }

@@ -91,7 +91,7 @@ impl OwnDecoder {
                 END => {
                     let count = varint(input)?;
                     if count != self.count {
-                        let what = format!("the end mark says {count} records, not {}", self.count);
+                        let what = format!("the end mark has {count} records, not {}", self.count);
                         return Err(NoValue::Wrong(what));
                     }
                     self.has_end = true;
@@ -113,7 +113,7 @@ impl OwnDecoder {
                     self.threads.push(id);
                 }
                 tag if tag & ACCESS != 0 => return self.access(tag, input).map(Some),
-                tag => return Err(NoValue::Wrong(format!("no record begins with {tag}"))),
+                tag => return Err(NoValue::Wrong(format!("unknown record type {tag}"))),
             }
         }
     }
@@ -238,9 +238,9 @@ fn nothing_more(input: &mut impl BufRead) -> Result<(), NoValue> {
         return Ok(());
     }
     let what = if rest == MAGIC {
-        "another trace begins behind the end mark: two were joined; give them as two traces"
+        "another trace begins after the end mark: two were joined; give them as two traces"
     } else {
-        "there are more bytes behind the end mark"
+        "more bytes follow the end mark"
     };
     Err(NoValue::Wrong(what.into()))
 }

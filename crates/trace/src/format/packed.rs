@@ -47,7 +47,7 @@ impl PackedParser for PackedFormat {
         };
         let Some(op) = fields.op else { return Ok(None) };
         let sector = fields.sector;
-        let offset = sector.checked_mul(512).ok_or_else(|| format!("{sector} is no sector"))?;
+        let offset = sector.checked_mul(512).ok_or_else(|| format!("{sector} is not a sector"))?;
         let file = files.number("disk")?;
         let (at_ns, length) = (fields.at_ns, fields.length);
         Ok(Some(RawRecord { at_ns, thread: 0, file, op, offset, length, is_mapped: false }))

@@ -38,7 +38,7 @@ CPU3 (8,0):
     assert_eq!(records(issued.as_bytes()).1.len(), 1, "without Q, those that were issued count");
     let joined = text.repeat(2);
     let error = read(joined.as_bytes()).expect_err("two outputs").to_string();
-    assert!(error.contains("line 9: an event behind the summary: two outputs"), "{error}");
+    assert!(error.contains("line 9: an event after the summary: two outputs"), "{error}");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn what_is_wrong_is_named_with_its_line() {
         "t: line 3: op: \"9\" is neither a read nor a write"
     );
     assert_eq!(error(""), "t: is empty");
-    assert!(error("hello\n").starts_with("t: has none of the known formats: blkparse, "));
+    assert!(error("hello\n").starts_with("t: is not in a known format: blkparse, "));
     let long = format!("0,8,8,0,7\n{}\n", "1".repeat(70_000));
     assert_eq!(error(&long), "t: line 2: is longer than 65536 bytes");
     let far = "0,36028797018963968,8,0,7\n";

@@ -112,7 +112,7 @@ proptest! {
                 }
                 Err(error) => {
                     prop_assert!(format == OutputFormat::FioV3 && !is_word(&name), "{}", error);
-                    prop_assert!(error.to_string().contains("cannot hold the name"));
+                    prop_assert!(error.to_string().contains("cannot express the name"));
                     let writer = TraceWriter::new(Vec::new(), format, false);
                     let mut writer = writer.unheld_names(UnheldNames::Hashed);
                     writer.write(&record, &files).expect("a hash is a word");
@@ -181,7 +181,7 @@ fn a_trace_whose_writer_was_killed_ends_early_and_says_so() {
 fn what_stands_behind_the_end_of_a_trace_is_an_error() {
     let text = b"time_ns,file,offset,length\n0,/a,0,4096\n9,/a,4096,4096\n";
     let own = converted(text, OutputFormat::Foreread, false);
-    for (rest, wanted) in [(&own[..], "give them as two traces"), (b"x", "more bytes behind")] {
+    for (rest, wanted) in [(&own[..], "give them as two traces"), (b"x", "more bytes follow")] {
         let joined = [&own[..], rest].concat();
         let mut reader = TraceReader::new(&joined[..], "t").expect("well formed at first");
         reader.next_record().expect("the first").expect("one");
@@ -215,7 +215,7 @@ fn a_compressed_trace_that_is_cut_off_or_goes_on_says_so() {
         }
         let longer = [&whole[..], &[b'x'; 64]].concat();
         let error = error_of(&longer).expect_err("longer");
-        assert!(error.ends_with("data has something else behind its end"), "{error}");
+        assert!(error.ends_with("data has other data after its end"), "{error}");
     }
 }
 

@@ -62,18 +62,18 @@ pub(super) fn guarded(
     let next = between.into_iter().find(|row| keeps(row) == Certainty::Surely);
     let lost = match keeps(chosen) {
         Certainty::SurelyNot => format!(
-            "{chosen_kib} KiB are {} the {now_kib} KiB in force",
+            "{chosen_kib} KiB are {} the current {now_kib} KiB",
             beside(chosen.mb_per_s, now.mb_per_s)
         ),
         Certainty::Surely | Certainty::Unknown => format!(
-            "it is not sure that {chosen_kib} KiB keep {:.0} % of what the {now_kib} KiB in force \
-             give",
+            "it is uncertain whether {chosen_kib} KiB keep {:.0} % of the throughput of the \
+             current {now_kib} KiB",
             100.0 * SHARE
         ),
     };
     let why = match next {
-        Some(row) => format!("{lost}; {} KiB do", row.window_kib),
-        None => format!("{lost}: those stay"),
+        Some(row) => format!("{lost}; use {} KiB", row.window_kib),
+        None => format!("{lost}: keep them"),
     };
     let window_kib = next.map_or(now_kib, |row| row.window_kib);
     GuardedWindow { window_kib, why: Some(why), is_blind: false }

@@ -70,13 +70,12 @@ fn cached(facts: &DeviceFacts, outcome: &SweepOutcome) -> Option<String> {
         return Some(why.clone());
     }
     if outcome.ended == SweepEnd::NothingFresh || outcome.may_be_cached {
-        let why = "what is read twice comes faster, and too little was left to read for the first \
-                   time";
+        let why = "repeated reads are faster, and too little unread data was left";
         return Some(why.to_owned());
     }
     let fastest = outcome.rows.iter().map(|row| row.mb_per_s).fold(0.0, f64::max);
     let is_memory = fastest > DEVICE_MB_PER_S && facts.method != Method::Simulated;
-    is_memory.then(|| format!("{fastest:.0} MB/s are memory's speed, and no device's"))
+    is_memory.then(|| format!("{fastest:.0} MB/s is the speed of memory, not of a device"))
 }
 
 /// Returns evidence that a cache below decided between the recommended window and the one in force.
@@ -98,15 +97,15 @@ fn cached_pair(
     let fresh = outcome.fresh_rows.as_ref().filter(|_| kib != now_kib)?;
     let row = |kib: u64| fresh.iter().find(|row| row.window_kib == kib);
     let (Some(to), Some(now)) = (row(kib), row(now_kib)) else {
-        return Some(format!("{kib} and {now_kib} KiB were not both read for the first time"));
+        return Some(format!("{kib} and {now_kib} KiB were not both measured on unread data"));
     };
     let interval = |row: &WindowResult| (row.high / row.low).ln() / 2.0;
     let lowest = (to.mb_per_s / now.mb_per_s).ln() - interval(to).hypot(interval(now));
     let keeps = lowest >= SHARE.ln() - 1e-9;
     (!keeps).then(|| {
         format!(
-            "it is not sure that {kib} KiB keep {:.0} % of what {now_kib} KiB give where both are \
-             read for the first time",
+            "it is uncertain whether {kib} KiB keep {:.0} % of the throughput of {now_kib} KiB on \
+             unread data",
             100.0 * SHARE
         )
     })

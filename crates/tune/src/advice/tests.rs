@@ -178,10 +178,13 @@ fn what_is_in_force_stays_where_the_choice_gives_less() {
     };
     let (kib, why) = chosen(128, 2560);
     assert_eq!(kib, 1024, "the next that keeps it");
-    assert!(why.starts_with("128 KiB are 58 % slower than the 2560 KiB in force; 1024"), "{why}");
+    assert!(
+        why.starts_with("128 KiB are 58 % slower than the current 2560 KiB; use 1024"),
+        "{why}"
+    );
     let (kib, why) = chosen(4096, 1024);
     assert_eq!(kib, 1024, "none larger is tried: what is in force stays");
-    assert!(why.contains("32 % slower than the 1024 KiB in force: those stay"), "{why}");
+    assert!(why.contains("32 % slower than the current 1024 KiB: keep them"), "{why}");
     assert_eq!(chosen(1024, 2560).0, 1024);
     assert_eq!(chosen(1024, 128).0, 1024);
 }
@@ -278,7 +281,7 @@ fn each_refusal_says_what_to_do_instead() {
     let cached =
         DeviceFacts { cached_below: Some("98 % of /srv/x are cached".into()), ..set_now(2560) };
     let cases: Vec<(DeviceFacts, SweepOutcome, &str)> = vec![
-        (set_now(2560), SweepOutcome { stopped, ..fell() }, "run it again to its end"),
+        (set_now(2560), SweepOutcome { stopped, ..fell() }, "run it again and let it finish"),
         (
             set_now(2560),
             SweepOutcome {
@@ -286,8 +289,7 @@ fn each_refusal_says_what_to_do_instead() {
                 ended: SweepEnd::Unfinished { read: 5, of: 14 },
                 ..fell()
             },
-            "its 14 s were over when 5 of 14 windows had been read often enough: run it again \
-             with --seconds 60",
+            "after 14 s, 5 of 14 windows had enough readings: run it again with --seconds 60",
         ),
         (
             set_now(2560),
@@ -299,15 +301,15 @@ fn each_refusal_says_what_to_do_instead() {
         (
             set_now(1024),
             SweepOutcome { rows: vec![fast], ..fell() },
-            "30000 MB/s are memory's speed",
+            "30000 MB/s is the speed of memory",
         ),
         (
             set_now(2560),
             SweepOutcome { plateau: Some(wide), ..fell() },
             "between 128 and 1024 KiB: run it again when the device is less busy",
         ),
-        (set_now(65_536), fell(), "the 65536 KiB in force could not be measured"),
-        (DeviceFacts { now_kib: None, ..facts() }, fell(), "does not say which window is in force"),
+        (set_now(65_536), fell(), "the current 65536 KiB could not be measured"),
+        (DeviceFacts { now_kib: None, ..facts() }, fell(), "does not report its current window"),
     ];
     for (facts, outcome, says) in cases {
         let refusals = against(&facts, &outcome);
@@ -359,7 +361,7 @@ fn a_cache_below_that_decides_between_two_windows_is_refused() {
     let refused = |points: &[(u64, f64)]| against(&set_now(128), &fresh(points));
     let refusals = refused(&[(4, 63.0), (128, 80.0), (1024, 80.0)]);
     assert!(matches!(refusals[..], [Refusal::Cached { .. }]), "{refusals:?}");
-    assert!(refusals[0].to_string().contains("read for the first time"), "{}", refusals[0]);
+    assert!(refusals[0].to_string().contains("on unread data"), "{}", refusals[0]);
     assert_eq!(refused(&[(128, 80.0)]).len(), 1, "4 KiB were never fresh");
     assert_eq!(refused(&[(4, 79.0), (128, 80.0)]), [], "the fresh ones say the same");
 }

@@ -297,10 +297,11 @@ impl FittedFlash {
 
     pub(super) fn assumed(&self) -> Vec<String> {
         let mut assumed =
-            vec!["max_command and depth are what the device says of itself".to_owned()];
+            vec!["max_command and depth are the values that the device reports".to_owned()];
         if !self.is_parallel_known {
             assumed.push(
-                "channels is the least that explains the stream: reads in flight were not measured"
+                "channels is the smallest number that explains the stream: concurrent reads were \
+                 not measured"
                     .to_owned(),
             );
         }

@@ -244,16 +244,16 @@ impl FittedHdd {
 
     pub(super) fn assumed(&self) -> Vec<String> {
         let tracks = if self.inner_mb_per_s < self.mb_per_s {
-            "the stream was read from the outermost tracks; rates fall evenly from there to the \
-             innermost, which have what explains reads anywhere"
+            "the stream was read from the outermost tracks; the rate is assumed to fall linearly \
+             to the innermost ones, fitted to reads anywhere"
         } else {
-            "all tracks have the rate of those that were read"
+            "all tracks are assumed to have the rate of the measured ones"
         };
         [
-            "how seeks grow with the distance is usual for a disk with this access time; so is rpm, \
-             unless each window of the stream lost a turn",
+            "the seek curve is typical of a disk with this access time; so is rpm, unless each \
+             window of the stream lost a turn",
             tracks,
-            "seeks are those within what was measured: of a file, no farther than the file",
+            "seeks cover only the measured range: for a file, its extent on the disk",
         ]
         .map(str::to_owned)
         .to_vec()

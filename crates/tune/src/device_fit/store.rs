@@ -188,19 +188,17 @@ impl FittedStore {
     }
 
     pub(super) fn assumed(&self) -> Vec<String> {
-        let mut assumed = vec![
-            "a request has at most 1M, and late ones are sent again, as the engine does it"
-                .to_owned(),
-        ];
+        let mut assumed =
+            vec!["requests have at most 1M and late ones are hedged, as in the engine".to_owned()];
         if !self.is_link_full {
             let line = "link_mb_per_s is a lower bound: more connections were still faster";
             assumed.push(line.to_owned());
         }
         if !self.is_tail_known {
-            assumed.push("p99 was not measured: there are no slow requests".to_owned());
+            assumed.push("p99 was not measured: the model has no slow requests".to_owned());
         }
         if self.requests_per_s > 0.0 {
-            let line = "requests_per_s is the least rate at which requests were refused";
+            let line = "requests_per_s is the lowest rate at which requests were refused";
             assumed.push(line.to_owned());
         }
         assumed

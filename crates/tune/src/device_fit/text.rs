@@ -5,7 +5,7 @@
 use super::FittedDevice;
 
 /// First words of each file; they distinguish it from files of other programs.
-pub const DEVICE_MODEL_HEAD: &str = "# A device model, as foreread tune has measured it";
+pub const DEVICE_MODEL_HEAD: &str = "# Device model, measured by foreread tune";
 
 /// Returns the file: one line for each comment, then the table.
 #[must_use]

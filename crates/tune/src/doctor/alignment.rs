@@ -57,7 +57,7 @@ fn off_block(
     confidence: Confidence,
 ) -> Finding {
     let of_which = match confidence {
-        Confidence::Likely => "as most flash and virtual disks have that say 512",
+        Confidence::Likely => "which most flash and virtual disks use even if they report 512",
         Confidence::Measured | Confidence::Computed | Confidence::Cited => {
             "and so does each block of its file system"
         }
@@ -66,8 +66,8 @@ fn off_block(
         device: device.name.clone(),
         check: "partition-misaligned",
         what: format!("{} starts inside a block of {block_bytes} bytes, {of_which}.", device.name),
-        why: "A small write touches two blocks of the device, and each has to be read first, \
-              changed and written back."
+        why: "A small write touches two blocks of the device, and each must be read, modified and \
+              written back."
             .to_owned(),
         evidence: vec![
             attribute(snapshot, device, "start"),
@@ -92,14 +92,13 @@ fn off_chunk(
         device: device.name.clone(),
         check: "partition-off-stripe",
         what: format!(
-            "{} starts inside a chunk of its array, which has {} KiB.",
+            "{} starts inside a {} KiB chunk of its array.",
             device.name,
             chunk_bytes / 1024
         ),
-        why:
-            "Some requests that would fit one disk of the array need two; writes of whole stripes \
-              never are."
-                .to_owned(),
+        why: "Some requests that would fit on one disk of the array need two, and no write covers \
+             exactly a whole stripe."
+            .to_owned(),
         evidence: vec![
             attribute(snapshot, device, "start"),
             attribute(snapshot, disk, "queue/minimum_io_size"),

@@ -35,7 +35,7 @@ pub(super) fn check(
     }
     if let Some(why) = has_its_own_blocks(snapshot, device) {
         notes.push(format!(
-            "its size of {} sectors gives blocks of {}; {why}",
+            "its size of {} sectors results in blocks of {}; {why}",
             device.size.0 / SECTOR_SIZE,
             block.0
         ));
@@ -47,18 +47,20 @@ pub(super) fn check(
 /// Returns the reason why the device's own block size does not matter, if there is one.
 fn has_its_own_blocks(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<String> {
     if device.is_read_only {
-        return Some("that costs nothing: it is only read".to_owned());
+        return Some("this costs nothing: the device is read-only".to_owned());
     }
     match snapshot.user(device) {
-        DeviceUse::Mounted(point) => {
-            Some(format!("the file system on {point} has its own, and nothing is lost"))
-        }
-        DeviceUse::Held(names) => {
-            Some(format!("{} above it has its own, and nothing is lost", names.join(", ")))
-        }
-        DeviceUse::Swap => Some("swap writes whole pages, and nothing is lost".to_owned()),
+        DeviceUse::Mounted(point) => Some(format!(
+            "the file system on {point} uses its own block size, so this costs \
+                          nothing"
+        )),
+        DeviceUse::Held(names) => Some(format!(
+            "{} above it uses its own block size, so this costs nothing",
+            names.join(", ")
+        )),
+        DeviceUse::Swap => Some("swap writes whole pages, so this costs nothing".to_owned()),
         DeviceUse::Partitioned => {
-            Some("its partitions have their own, and nothing is lost".to_owned())
+            Some("its partitions use their own block sizes, so this costs nothing".to_owned())
         }
         DeviceUse::NoneKnown => None,
     }
@@ -88,14 +90,15 @@ fn odd(snapshot: &SystemSnapshot<'_>, device: &BlockDevice, block: ByteCount) ->
         device: device.name.clone(),
         check: "size-not-whole-pages",
         what: format!(
-            "Its {sectors} sectors are no multiple of 4096 bytes: the kernel gives it blocks of {}.",
+            "Its {sectors} sectors are not a multiple of 4096 bytes, so the kernel uses blocks of \
+             {}.",
             block.0
         ),
         why: format!(
-            "What is written to the device itself through the page cache goes out in {pieces} \
-             pieces a page, and so in up to {pieces} times as many requests: dd, images that are \
-             copied onto it, databases on a raw device, a loop device above it. Reads cost nothing \
-             more, and a file system brings blocks of its own.{}",
+            "Buffered writes to the device itself are split into {pieces} pieces a page, and so \
+             into up to {pieces} times as many requests: dd, copied images, databases on a raw \
+             device, a loop device above it. Reads are not affected, and a file system uses its \
+             own block size.{}",
             caution(&device.kind)
         ),
         evidence,
@@ -108,13 +111,13 @@ fn odd(snapshot: &SystemSnapshot<'_>, device: &BlockDevice, block: ByteCount) ->
 fn caution(kind: &BlockDeviceKind) -> &'static str {
     match kind {
         BlockDeviceKind::Disk => {
-            " A disk keeps its size: a partition of whole pages on it has large blocks."
+            " A disk cannot be resized; a partition of whole pages on it uses large blocks."
         }
         BlockDeviceKind::Partition { .. }
         | BlockDeviceKind::Loop { .. }
         | BlockDeviceKind::Mapped { .. }
         | BlockDeviceKind::Raid { .. } => {
-            " Growing loses nothing; before you cut, be sure that its last sectors hold nothing."
+            " Growing is safe; before you shrink it, make sure that its last sectors are unused."
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn check(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Opti
     let what = if blocks <= 1 {
         format!("inode_readahead_blks is {blocks}: inodes are read block by block.")
     } else if blocks.is_power_of_two() {
-        format!("inode_readahead_blks is {blocks}; ext4's own is {USUAL_BLOCKS}.")
+        format!("inode_readahead_blks is {blocks}; ext4's default is {USUAL_BLOCKS}.")
     } else {
         format!("inode_readahead_blks is {blocks}, which is not a power of two, as ext4 requires.")
     };

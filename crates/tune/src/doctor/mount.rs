@@ -23,7 +23,7 @@ pub(super) fn check(snapshot: &SystemSnapshot<'_>, mount: &mut MountWindow) -> V
     let known = snapshot.facts.remembered.iter().find(|one| one.device == mount.mount);
     if let Some(known) = known {
         if known.read_ahead_kb == window_kib {
-            let until = if known.is_until_boot { ", and set until it is unmounted" } else { "" };
+            let until = if known.is_until_boot { ", and set until unmounted" } else { "" };
             mount.notes.push(format!("{} was measured on {}{until}", kib(window_kib), known.date));
             return Vec::new();
         }
@@ -48,8 +48,8 @@ fn notes(mount: &mut MountWindow, kind: FileSystemKind, window_kib: u64) {
     let max_read = mount.entry.number_of("max_read").filter(|bytes| *bytes > 0);
     if let Some(kib_read) = max_read.map(|bytes| bytes / 1024).filter(|kib| *kib < window_kib) {
         mount.notes.push(format!(
-            "its requests have {kib_read} KiB at most (max_read): a window of {} is read in \
-             several, at once if the program serves several at once",
+            "its requests are limited to {kib_read} KiB (max_read): a window of {} takes several \
+             requests, in parallel if the program serves them in parallel",
             kib(window_kib)
         ));
     }
@@ -67,8 +67,8 @@ fn notes(mount: &mut MountWindow, kind: FileSystemKind, window_kib: u64) {
         && rsize_kib > window_kib
     {
         mount.notes.push(format!(
-            "a read that is larger than the window gets requests of up to rsize, {rsize_kib} KiB; \
-             programs that read little at a time get {} ahead",
+            "reads larger than the window use requests of up to rsize, {rsize_kib} KiB; for \
+             programs with small reads the kernel reads {} ahead",
             kib(window_kib)
         ));
     }
@@ -83,8 +83,8 @@ fn not_as_remembered(mount: &MountWindow, now_kib: u64, kib_then: u64, date: &st
             kib(now_kib),
             kib(kib_then)
         ),
-        why: "The rule that sets it when the file system is mounted did not run, or something set \
-              another value since."
+        why: "The rule that sets it at the mount did not run, or another program has changed it \
+              since."
             .to_owned(),
         evidence: vec![attribute(mount)],
         mend: vec!["foreread tune follow".to_owned(), set(mount, kib_then)],
@@ -95,8 +95,8 @@ fn not_as_remembered(mount: &MountWindow, now_kib: u64, kib_then: u64, date: &st
 fn off(mount: &mut MountWindow, kind: FileSystemKind) -> Option<Finding> {
     if kind == FileSystemKind::NineP {
         mount.notes.push(
-            "mounted without a cache: each read goes to the host. With cache=loose (only if \
-             nothing else changes the files) or cache=readahead it is read ahead"
+            "mounted without a cache: each read goes to the host. cache=loose (only if no other \
+             client changes the files) or cache=readahead enables read-ahead"
                 .to_owned(),
         );
         return None;
@@ -104,9 +104,9 @@ fn off(mount: &mut MountWindow, kind: FileSystemKind) -> Option<Finding> {
     Some(Finding {
         device: mount.mount.clone(),
         check: "mount-read-ahead-off",
-        what: "read_ahead_kb is 0: nothing is read ahead.".to_owned(),
-        why: "A program that reads a file in order waits for the file system's answer at each \
-              read, and small reads become requests of one page each."
+        what: "read_ahead_kb is 0: read-ahead is off.".to_owned(),
+        why: "A sequential reader waits for the file system at each read, and small reads become \
+              single-page requests."
             .to_owned(),
         evidence: vec![
             attribute(mount),
@@ -127,7 +127,7 @@ fn small(mount: &MountWindow, kind: FileSystemKind, window_kib: u64) -> Option<F
             if rsize_kib <= window_kib {
                 return None;
             }
-            let what = format!("the server is asked for up to {rsize_kib} KiB at a time (rsize)");
+            let what = format!("requests to the server have up to {rsize_kib} KiB (rsize)");
             (what, NFS_REPORTS, Confidence::Cited)
         }
         FileSystemKind::Smb
@@ -162,8 +162,8 @@ fn small(mount: &MountWindow, kind: FileSystemKind, window_kib: u64) -> Option<F
         device: mount.mount.clone(),
         check: "mount-read-ahead-small",
         what: format!("read_ahead_kb is {window_kib}, and {what}."),
-        why: "A program that reads a large file in small pieces waits once for each window. How \
-              much more helps differs from server to server: a measurement tells."
+        why: "A program that reads a large file in small pieces waits once for each window. The \
+              best window depends on the server: measure it."
             .to_owned(),
         evidence,
         mend: mend(mount, SUGGESTED_KIB),
@@ -192,8 +192,7 @@ fn not_reached(
             kib(disk_kib),
             kib(window_kib)
         ),
-        why: "A btrfs has a window of its own, and files on it are read with that one: what was \
-              set for the disk has no effect on them."
+        why: "btrfs uses its own window for files, so the disk's window has no effect on them."
             .to_owned(),
         evidence: vec![
             window_attribute(snapshot, disk),
@@ -221,7 +220,7 @@ fn set(mount: &MountWindow, window_kib: u64) -> String {
 fn mend(mount: &MountWindow, window_kib: u64) -> Vec<String> {
     vec![
         format!("foreread tune {} --remember", quoted(&mount.mount)),
-        format!("{} # until it is mounted again", set(mount, window_kib)),
+        format!("{} # until it is unmounted", set(mount, window_kib)),
     ]
 }
 

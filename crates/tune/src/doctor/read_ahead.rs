@@ -47,8 +47,8 @@ pub(super) fn check(
     let mut left = left.filter(|was| was.device == device.name && was.attribute == READ_AHEAD_KB);
     if let Some(was) = left.next() {
         notes.push(format!(
-            "a foreread run was killed and has left {}; before it was {} KiB; the next `foreread \
-             tune` of root sets that back",
+            "a killed foreread run has left {}; the original was {} KiB; the next `foreread tune` \
+             as root restores it",
             kib(window_kib),
             was.value
         ));
@@ -121,7 +121,7 @@ fn judged(
     let limit_kib = snapshot.size_rule_kib(device)?;
     let far = if window_kib <= CONSTANT_KIB { FAR_FOR_THE_DEFAULT } else { FAR };
     let is_far = window_kib > limit_kib.saturating_mul(far);
-    // Every loop device gets this default from the kernel, so it is no news about this one.
+    // Every loop device gets this default from the kernel, so a note would say nothing new.
     let is_usual_loop = is_kernels && matches!(device.kind, BlockDeviceKind::Loop { .. });
     (is_far && !is_usual_loop).then(|| above_size_rule(snapshot, device, window_kib, limit_kib))
 }
@@ -152,11 +152,10 @@ fn not_as_remembered(
         device: device.name.clone(),
         check: "read-ahead-not-as-remembered",
         what: format!(
-            "read_ahead_kb is not the {} that were measured and remembered for this device.",
+            "read_ahead_kb differs from the {} measured and remembered for this device.",
             kib(remembered.read_ahead_kb)
         ),
-        why: "Something has set it since, or the rule that sets it did not run: what was measured \
-              is not in force."
+        why: "Another program has changed it since, or the rule that sets it did not run."
             .to_owned(),
         evidence,
         mend: vec![measured_window(device, remembered), "foreread tune verify".to_owned()],
@@ -168,13 +167,13 @@ fn off(snapshot: &SystemSnapshot<'_>, device: &BlockDevice, kernel: KernelDefaul
     Finding {
         device: device.name.clone(),
         check: "read-ahead-off",
-        what: "read_ahead_kb is 0: nothing is read ahead.".to_owned(),
-        why: "A program that reads a file in order waits for the device at each read. Off is \
-              right only where every program on this device reads ahead by itself."
+        what: "read_ahead_kb is 0: read-ahead is off.".to_owned(),
+        why: "A sequential reader waits for the device at each read. 0 is right only if every \
+              program on this device does its own read-ahead."
             .to_owned(),
         evidence: vec![
             window_attribute(snapshot, device),
-            format!("the kernel itself would give {}", kib(kernel.window_kib)),
+            format!("the kernel's default is {}", kib(kernel.window_kib)),
             "a device of 4 ms a request, read in order: 1.0 MB/s with 4 KiB, 30.4 MB/s with 128 KiB"
                 .to_owned(),
         ],
@@ -207,7 +206,7 @@ fn from_io_opt(snapshot: &SystemSnapshot<'_>, device: &BlockDevice, io_opt_bytes
     let sectors = io_opt_bytes / 512;
     if sectors == 65_535 {
         evidence.push(
-            "65535 sectors are what USB bridges say that do not know: fdisk ignores them, too \
+            "USB bridges that do not know the value report 65535 sectors; fdisk ignores it, too \
              (util-linux 1221)"
                 .to_owned(),
         );
@@ -227,9 +226,9 @@ fn from_io_opt(snapshot: &SystemSnapshot<'_>, device: &BlockDevice, io_opt_bytes
             kib(io_opt_bytes / 1024)
         ),
         why: format!(
-            "That size says which requests suit a long transfer; it is no array's stripe, since \
-             the device names {}. As a window it makes readers that stop early, and many streams \
-             at once, fetch far more than they use.",
+            "That size suits requests of a long transfer; it is not the stripe of an array, since \
+             the device reports {}. As a window it makes readers that stop early, and many \
+             concurrent streams, fetch far more than they use.",
             chunk_text(device, io_opt_bytes)
         ),
         evidence,
@@ -259,14 +258,14 @@ fn from_rotational(
         device: device.name.clone(),
         check: "read-ahead-from-rotational",
         what: format!(
-            "read_ahead_kb is {}: since Linux 6.17 a device that says it rotates gets twice its \
+            "read_ahead_kb is {}: since Linux 6.17 a device reported as rotating gets twice its \
              largest request, {}.",
             kib(window_kib),
             kib(max_sectors_kib)
         ),
         why: format!(
-            "{because}: the flag says nothing about an arm or a platter. Readers that stop early, \
-             and many streams at once, fetch far more than they use."
+            "{because}: the flag does not imply an arm or a platter. Readers that stop early, and \
+             many concurrent streams, fetch far more than they use."
         ),
         evidence,
         mend: mend(device, CONSTANT_KIB),
@@ -284,18 +283,18 @@ fn above_size_rule(
         device: device.name.clone(),
         check: "read-ahead-above-size-rule",
         what: format!(
-            "read_ahead_kb is {}; the rule by the device's size gives at most {}.",
+            "read_ahead_kb is {}; the limit for a device of this size is {}.",
             kib(window_kib),
             kib(limit_kib)
         ),
-        why: "Small devices are mostly slow, and on a slow device an unused page costs most. \
-              The rule leaves each of the devices that it was fitted to the throughput of its \
-              largest window, within 6 % (docs/design/geometry.md)."
+        why: "Small devices are mostly slow, and on a slow device an unused page costs most. Each \
+              device that the limit was fitted to keeps the throughput of its largest window, \
+              within 6 % (docs/design/geometry.md)."
             .to_owned(),
         evidence: vec![
             window_attribute(snapshot, device),
             attribute(snapshot, device, "size"),
-            format!("the kernel itself would give {}", kib(snapshot.kernel(device).window_kib)),
+            format!("the kernel's default is {}", kib(snapshot.kernel(device).window_kib)),
         ],
         mend: mend(device, limit_kib),
         confidence: Confidence::Likely,
@@ -314,7 +313,7 @@ fn measured_window(device: &BlockDevice, remembered: &super::RememberedWindow) -
             "{command} # measured here: {:.0} MB/s with it, {:.0} with {now_kib}",
             then.mb_per_s, now.mb_per_s
         ),
-        _ => format!("{command} # {} was not measured beside it", kib(now_kib)),
+        _ => format!("{command} # {} was not measured in the same run", kib(now_kib)),
     }
 }
 

@@ -12,7 +12,7 @@ pub(super) fn check(sys: &SystemRoot, notes: &mut Vec<String>) -> Vec<Finding> {
         page_reclaim(sys).into_iter().partition(|it| it.is_under_pressure_only);
     if !under_pressure.is_empty() {
         notes.push(
-            "DAMON gives back cold pages when memory is short (not before): repeated reads of cold \
+            "DAMON reclaims cold pages when memory is short (not before): repeated reads of cold \
              files go to the device again"
                 .to_owned(),
         );
@@ -25,11 +25,11 @@ fn finding(reclaim: PageReclaim) -> Finding {
     Finding {
         device: "memory".to_owned(),
         check: "reclaims-with-memory-free",
-        what: "DAMON pages out cold memory here whatever is free, cached files among it."
+        what: "DAMON pages out cold memory, cached files included, even if memory is free."
             .to_owned(),
-        why: "A file that was read and is read again later comes from the device again, and pages \
-              read ahead may be gone before they are used. It is meant for machines that share \
-              memory with others; measurements of caches on this machine are not repeatable."
+        why: "A file read again later comes from the device again, and read-ahead pages may be \
+              evicted before they are used. DAMON is meant for machines that share memory with \
+              others; measurements of caches on this machine are not repeatable."
             .to_owned(),
         evidence: [
             evidence,

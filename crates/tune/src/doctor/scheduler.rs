@@ -80,14 +80,13 @@ fn deep(snapshot: &SystemSnapshot<'_>, device: &BlockDevice, depth: u64) -> Opti
         device: device.name.clone(),
         check: "deep-queue-under-deadline",
         what: format!(
-            "mq-deadline sorts for a device that takes {depth} requests at once, and lets {limit} \
-             writes into it."
+            "mq-deadline schedules for a device that accepts {depth} requests at once, and allows \
+             {limit} writes in flight."
         ),
-        why:
-            "A flood of writes lies in the device before a read arrives, and there the scheduler's \
-              order no longer counts: reads wait for all of them, if the device serves few at a \
-              time. async_depth limits how many writes are on their way."
-                .to_owned(),
+        why: "A flood of writes fills the device before a read arrives, and there the scheduler's \
+             order no longer matters: a read waits for all of them, if the device serves few at a \
+             time. async_depth limits the writes in flight."
+            .to_owned(),
         evidence: vec![
             attribute(snapshot, device, "queue/scheduler"),
             attribute(snapshot, device, depth_file),
@@ -118,8 +117,8 @@ fn large_batch(
     Some(Finding {
         device: device.name.clone(),
         check: "fifo-batch-large",
-        what: format!("fifo_batch is {batch}; mq-deadline's own is {USUAL_BATCH}."),
-        why: "So many writes go out in a row before a read that is late gets its turn.".to_owned(),
+        what: format!("fifo_batch is {batch}; the default of mq-deadline is {USUAL_BATCH}."),
+        why: "That many writes are dispatched in a row before a late read.".to_owned(),
         evidence: vec![
             attribute(snapshot, device, FIFO_BATCH),
             "40 small files read under dd, device of 4 ms and one head, 4 deep: fifo_batch 64 \

@@ -30,8 +30,8 @@ pub(super) fn check(
         device: device.name.clone(),
         check: "read-ahead-small-for-streams",
         what: format!("read_ahead_kb is {window_kib}, and {}.", slow.what()),
-        why: "A program that reads a large file in order waits for the device once for each \
-              window. Whether a larger one helps, a measurement tells."
+        why: "A sequential reader of a large file waits for the device once for each window. \
+              Measure whether a larger one helps."
             .to_owned(),
         evidence: vec![
             window_attribute(snapshot, device),
@@ -78,7 +78,7 @@ impl Slow {
                 format!("a read of this device takes {ms:.1} ms on average")
             }
             Self::Rotates => "this disk rotates".to_owned(),
-            Self::Stripe { kib } => format!("a stripe of this array has {kib} KiB"),
+            Self::Stripe { kib } => format!("a stripe of this array is {kib} KiB"),
         }
     }
 
@@ -111,5 +111,5 @@ const READS_MIN: u64 = 100;
 const SLOW_MS: f64 = 1.0;
 
 /// Cost of a small window, from figure 1 of docs/guide/doctor.md.
-const PRICE: &str = "a device of 4 ms a request, read in order: 30 MB/s with 128 KiB, 221 MB/s with \
-                     1024 KiB";
+const PRICE: &str = "a device of 4 ms a request, read in order: 30 MB/s with 128 KiB, 221 MB/s \
+                     with 1024 KiB";

@@ -38,7 +38,7 @@ pub(super) fn check(
     let is_passed_over = snapshot.read_through(device).is_some();
     if is_chosen || is_image || is_passed_over || !snapshot.is_window_set(other) {
         notes.push(format!(
-            "{} lies below with {}: for reads through {} its own {} count",
+            "{} below has {}; reads through {} use its own {}",
             other.name,
             kib(other_kib),
             device.name,
@@ -69,21 +69,21 @@ fn does_not_reach(
         device: device.name.clone(),
         check: "window-does-not-reach",
         what: format!(
-            "read_ahead_kb is {}; that of {} below it was set to {}.",
+            "read_ahead_kb is {}, but {} below it was set to {}.",
             kib(window_kib),
             other.name,
             kib(other_kib)
         ),
         why: format!(
-            "Each of them has a window of its own, and reads through {} use its own{loop_note}: \
-             what was set for {} is not in force here.",
+            "Each device has its own window, and reads through {} use that device's{loop_note}: \
+             the setting of {} has no effect on them.",
             device.name, other.name
         ),
         evidence: vec![
             window_attribute(snapshot, device),
             window_attribute(snapshot, other),
             format!(
-                "the kernel itself would give {} {}",
+                "the kernel's default for {} is {}",
                 other.name,
                 kib(snapshot.kernel(other).window_kib)
             ),

@@ -145,7 +145,8 @@ impl LoopDevice {
             Some((ours.dev(), ours.ino()) == (its.dev(), its.ino()))
         };
         if !is_it || device.size.0 != bytes || same_file(Path::new(&backing)) != Some(true) {
-            let line = format!("{}: another process has taken it; run this again", self.name);
+            let line =
+                format!("{}: another process has claimed it; run the command again", self.name);
             return Err(io::Error::other(line));
         }
         Ok(())
@@ -172,7 +173,9 @@ impl LoopDevice {
         let stat =
             SystemRoot::here().text(format!("/sys/block/{}/stat", self.name)).unwrap_or_default();
         let field = stat.split_whitespace().nth(4).and_then(|field| field.parse().ok());
-        field.ok_or_else(|| io::Error::other(format!("{}: its stat has no writes", self.name)))
+        field.ok_or_else(|| {
+            io::Error::other(format!("{}: the statistics do not count writes", self.name))
+        })
     }
 
     fn fill(&self) -> io::Result<()> {
@@ -194,7 +197,7 @@ fn losetup(args: &[&str], path: &Path) -> io::Result<String> {
     }
     let error = String::from_utf8_lossy(&done.stderr);
     let error = error.trim().lines().next().unwrap_or("it failed").to_owned();
-    Err(io::Error::other(format!("{error}; it takes root and loop devices")))
+    Err(io::Error::other(format!("{error}; run as root, with loop devices available")))
 }
 
 /// Bytes written each time: enough for a thousand requests, and few enough for any folder.

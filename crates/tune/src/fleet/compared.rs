@@ -38,7 +38,8 @@ fn same_names(sorted: &[MachineReport]) -> Vec<String> {
     let note = |group: &[MachineReport]| {
         let files: Vec<_> = group.iter().map(|report| report.file.as_str()).collect();
         format!(
-            "{} are of machines named {}, and count as {}: if that is one machine, give one of them",
+            "{} are from machines named {}, and count as {}: if they are one machine, give only \
+             one report",
             files.join(", "),
             group[0].host,
             group.len()
@@ -180,8 +181,8 @@ mod tests {
     fn files_that_name_one_host_are_named() {
         let fleet = compare(["a", "b", "a"].map(|host| report(host, "x", "128", None)).into());
         assert_eq!(fleet.machines.len(), 3);
-        let note = "a.json, a.json are of machines named a, and count as 2: if that is one \
-                    machine, give one of them";
+        let note = "a.json, a.json are from machines named a, and count as 2: if they are one \
+                    machine, give only one report";
         assert_eq!(fleet.notes, [note]);
     }
 

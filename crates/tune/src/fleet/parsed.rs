@@ -95,13 +95,16 @@ pub fn parse(file: &str, text: &str) -> Result<MachineReport, String> {
     }
     if read.version != VERSION {
         return Err(format!(
-            "{file}: has version {} of the shape, and this foreread reads version {VERSION}; use \
-             the same foreread on all machines",
+            "{file}: has format version {}, but this foreread reads version {VERSION}; use the \
+             same foreread on all machines",
             read.version
         ));
     }
     let machine = read.machine.into_iter().next().ok_or_else(|| {
-        format!("{file}: has no machine in it: it is of an older foreread; run doctor --json again")
+        format!(
+            "{file}: has no machine: it was written by an older foreread; run doctor --json \
+                 again"
+        )
     })?;
     let mut settings = Vec::new();
     let mut set = |name: String, value: Option<String>| {

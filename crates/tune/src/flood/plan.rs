@@ -135,7 +135,7 @@ impl TrialPlan {
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let slow = (self.left_out > 0).then(|| {
-            format!("a slow device: {} more settings did not fit the time", self.left_out)
+            format!("the device is slow: {} more settings did not fit the time", self.left_out)
         });
         slow.into_iter().collect()
     }

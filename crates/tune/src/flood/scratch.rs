@@ -77,7 +77,7 @@ impl ScratchFile {
     pub fn possible(folder: &Path) -> Result<(u32, u32), String> {
         let failed = |what: String| format!("{}: {what}", folder.display());
         let (file, _) = empty(folder).map_err(failed)?;
-        device(&file).ok_or_else(|| failed("does not say which device it lies on".into()))
+        device(&file).ok_or_else(|| failed("its device is unknown".into()))
     }
 
     /// Returns the device that holds the file.

@@ -38,10 +38,12 @@ impl TunableQueue {
         let scheduler = queue.scheduler.as_ref();
         let mut notes = Vec::new();
         if !may_set {
-            notes.push("only what is in force was measured: setting takes root".to_owned());
+            notes.push(
+                "only the current settings were measured: changing them requires root".to_owned(),
+            );
         } else if scheduler.is_none() {
             let many = if device.slaves.len() > 1 { "; the devices below it do" } else { "" };
-            notes.push(format!("{} has no scheduler of its own{many}", device.name));
+            notes.push(format!("{} has no scheduler{many}", device.name));
         }
         let chosen = scheduler.map(|scheduler| scheduler.chosen.clone());
         let is_bare = chosen.as_deref() == Some("none");
@@ -147,7 +149,7 @@ mod tests {
         ]);
         let offer = TunableQueue::of(&sys, (253, 0), true).expect("a device");
         assert_eq!((offer.device.as_str(), offer.may_set), ("dm-0", false));
-        assert_eq!(offer.notes, ["dm-0 has no scheduler of its own; the devices below it do"]);
+        assert_eq!(offer.notes, ["dm-0 has no scheduler; the devices below it do"]);
         assert_eq!(crate::flood::trials(&offer).len(), 1);
     }
 
@@ -172,6 +174,9 @@ mod tests {
         let (_root, sys) = system(&[("sda/dev", "8:0"), ("sda/queue/scheduler", DISK)]);
         let offer = TunableQueue::of(&sys, (8, 0), false).expect("a device");
         assert!(!offer.may_set);
-        assert_eq!(offer.notes, ["only what is in force was measured: setting takes root"]);
+        assert_eq!(
+            offer.notes,
+            ["only the current settings were measured: changing them requires root"]
+        );
     }
 }

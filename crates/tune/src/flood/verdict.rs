@@ -34,7 +34,7 @@ pub struct FloodVerdict {
 pub fn verdict(tried: &[TrialRuns], is_complete: bool) -> FloodVerdict {
     let keep = |why: String| FloodVerdict { choice: None, why };
     if !is_complete {
-        return keep("stopped before enough was measured".to_owned());
+        return keep("stopped with too few measurements".to_owned());
     }
     if tried.iter().filter(|it| !it.runs.is_empty()).count() < 2 {
         return keep("nothing else could be tried".to_owned());
@@ -131,8 +131,8 @@ impl TrialCandidate {
         let (before, after) = (base.latencies(), it.latencies());
         let mb = |tried: &TrialRuns| middle(tried, MixedSample::written_mb_per_s).unwrap_or(0.0);
         format!(
-            "beside a flood of writes a read takes {} instead of {}; writers get {:.1} MB/s, not \
-             {:.1}",
+            "under a flood of writes a read takes {} instead of {}; writers get {:.1} MB/s \
+             instead of {:.1}",
             shown(after.median_us),
             shown(before.median_us),
             mb(it),
@@ -164,14 +164,14 @@ fn gain(ratios: &[f64]) -> Option<(f64, f64)> {
 fn why_not(tried: &[TrialRuns], candidates: &[TrialCandidate]) -> String {
     let best = candidates.iter().max_by(|a, b| a.gain.total_cmp(&b.gain));
     let Some(best) = best else {
-        return "too few rounds fit into the time to compare the settings".to_owned();
+        return "too few rounds fit the time to compare the settings".to_owned();
     };
     let name = &tried[best.index].trial;
     let percent = (best.gain.exp() - 1.0) * 100.0;
     if !best.is_clear() {
-        format!("nothing that was tried is clearly faster: the best, {name}, {percent:+.0} %")
+        format!("no setting is clearly faster: the best, {name}, {percent:+.0} %")
     } else if !best.is_fair {
-        format!("{name} is {percent:+.0} % faster, but at too high a price for writers")
+        format!("{name} is {percent:+.0} % faster, but slows writers too much")
     } else {
         format!("{name} is {percent:+.0} % faster, but its slow reads are slower")
     }

@@ -41,26 +41,27 @@ impl fmt::Display for NoIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotThere { device } => {
-                write!(f, "{device}: there is no such block device that is whole; see lsblk")
+                write!(f, "{device}: no such block device, or a partition; see lsblk")
             }
             Self::Nothing { device, why } => write!(
                 f,
-                "{device}: {why}, so no rule could find it again; --apply sets it until it goes"
+                "{device}: {why}, so no udev rule can recognise it; --apply sets it until the \
+                 device is removed"
             ),
             Self::NotLiteral { device, key, value } => write!(
                 f,
-                "{device}: no udev rule can ask for {key} = {value:?} and nothing else (of | and \
+                "{device}: no udev rule can match exactly {key} = {value:?} (because of | or \
                  control characters); rename it, or use --apply"
             ),
             Self::Twins { device, others, above: Some(above) } => write!(
                 f,
-                "{device} and {} are paths to one disk; remember {above}, which lies on them",
+                "{device} and {} are paths to one disk; remember {above}, which is above them",
                 others.join(", ")
             ),
             Self::Twins { device, others, above: None } => write!(
                 f,
-                "{device} and {} call themselves by the same number, and a rule would set both; \
-                 remove the copy, or use --apply",
+                "{device} and {} have the same ID, so a rule would set both; remove the copy, or \
+                 use --apply",
                 others.join(", ")
             ),
         }

@@ -113,9 +113,10 @@ pub(super) fn governor(
         FileSystemKind::Kernel | FileSystemKind::Memory => Governor::Memory,
         FileSystemKind::Own(setting) => Governor::Own { setting: setting.to_owned() },
         FileSystemKind::Overlay => match layers(mounts, entry) {
-            mounts if mounts.is_empty() => {
-                unknown("its layers are not mounted here: those of a container are the host's")
-            }
+            mounts if mounts.is_empty() => unknown(
+                "its layers are not mounted here; the layers of a container are on the \
+                         host",
+            ),
             mounts => Governor::Layers { mounts },
         },
         FileSystemKind::Block => on_device(devices, entry)

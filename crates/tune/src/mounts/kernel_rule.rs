@@ -28,8 +28,7 @@ pub fn mount_default(sys: &SystemRoot, entry: &MountEntry) -> Option<MountDefaul
         FileSystemKind::Fuse | FileSystemKind::FuseFar | FileSystemKind::Virtiofs => {
             Some(MountDefault {
                 window_kib: CONSTANT_KIB,
-                why: "its constant of 128 KiB; the file system's program can ask for less"
-                    .to_owned(),
+                why: "a constant 128 KiB; the FUSE server can request less".to_owned(),
                 cited: FUSE,
                 confidence: Confidence::Computed,
             })
@@ -52,7 +51,7 @@ fn nfs(entry: &MountEntry, release: (u32, u32)) -> Option<MountDefault> {
             format!("before Linux 5.4 15 times rsize, which is {} KiB", rsize >> 10),
         )
     } else {
-        let why = "its constant of 128 KiB since Linux 5.4, whatever rsize is";
+        let why = "a constant 128 KiB since Linux 5.4, regardless of rsize";
         (CONSTANT_KIB, why.to_owned())
     };
     Some(MountDefault { window_kib, why, cited: NFS, confidence: Confidence::Computed })
@@ -93,12 +92,12 @@ fn ceph(entry: &MountEntry) -> MountDefault {
 fn nine_p(entry: &MountEntry, release: (u32, u32)) -> Option<MountDefault> {
     let cache = entry.option("cache").unwrap_or("none");
     let (window_kib, why) = if matches!(cache, "none" | "0" | "0x0") {
-        (0, "without a cache (cache=none) nothing is read ahead".to_owned())
+        (0, "without a cache (cache=none) there is no read-ahead".to_owned())
     } else if release >= (5, 16) {
         let msize = entry.number_of("msize")?;
         (pages_kib(msize.saturating_sub(NINE_P_HEADER)), format!("msize, which is {msize} bytes"))
     } else {
-        (CONSTANT_KIB, "its constant of 128 KiB before Linux 5.16".to_owned())
+        (CONSTANT_KIB, "a constant 128 KiB before Linux 5.16".to_owned())
     };
     Some(MountDefault { window_kib, why, cited: NINE_P, confidence: Confidence::Computed })
 }

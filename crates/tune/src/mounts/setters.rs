@@ -29,13 +29,12 @@ pub(super) fn explain(
         Governor::Bdi { name } => of_bdi(rules, sys, &name, window),
         Governor::Device { name } => of_device(sys, devices, &name, window),
         Governor::Layers { .. } => {
-            "each file is read with the window of the layer that it lies in"
-                .clone_into(&mut window.origin);
+            "each file uses the window of its layer".clone_into(&mut window.origin);
             window.cited = Some(OVERLAY.to_owned());
         }
         Governor::Own { setting } => {
             let value = sys.text(&setting).map_or(String::new(), |value| format!(" (now {value})"));
-            window.origin = format!("{} reads ahead by itself: {setting}{value}", window.fs);
+            window.origin = format!("{} does its own read-ahead: {setting}{value}", window.fs);
             window.cited = (window.fs == "zfs").then(|| "zfs(4), zfetch_max_distance".to_owned());
         }
         Governor::Memory => "its files are in memory".clone_into(&mut window.origin),
@@ -47,8 +46,8 @@ pub(super) fn explain(
     }
     if let Some(driver) = csi_driver(sys, &window.mount) {
         window.notes.push(format!(
-            "mounted by the CSI driver {driver}: a value set by hand is gone when the volume is \
-             mounted again; a udev rule on the node, or mountOptions of the storage class, stay"
+            "mounted by the CSI driver {driver}: a value set by hand is lost at the next mount; \
+             use a udev rule on the node, or mountOptions of the storage class"
         ));
     }
 }
@@ -62,12 +61,13 @@ fn of_device(sys: &SystemRoot, devices: &[BlockDevice], name: &str, window: &mut
         match kernel.reason {
             Reason::OptimalIo(_) => "the kernel: twice the device's optimal_io_size".to_owned(),
             Reason::Rotates { .. } => {
-                "the kernel: twice the largest request, since the device says it rotates".to_owned()
+                "the kernel: twice the largest request, because the device is reported as rotating"
+                    .to_owned()
             }
-            Reason::Constant => "the kernel: its constant of 128 KiB".to_owned(),
+            Reason::Constant => "the kernel: a constant 128 KiB".to_owned(),
         }
     } else {
-        format!("set on {name}; the kernel itself gives {} KiB", kernel.window_kib)
+        format!("set on {name}; the kernel's default is {} KiB", kernel.window_kib)
     };
     window.cited = match kernel.reason {
         Reason::OptimalIo(_) => {
@@ -97,12 +97,11 @@ fn of_bdi(rules: &BdiRules<'_>, sys: &SystemRoot, bdi: &str, window: &mut MountW
         window.confidence = Confidence::Likely;
         window.origin = match window.kernel_kb {
             Some(kernel) if asks && now_kib < kernel => {
-                "the file system's program asked for less than the kernel's 128 KiB, or it was \
-                 set since"
+                "the FUSE server requested less than the kernel's 128 KiB, or it was changed since"
                     .to_owned()
             }
-            Some(kernel) => format!("set since it was mounted; the kernel itself gives {kernel}"),
-            None => "not known: the rule of this kernel, or an option that it takes".to_owned(),
+            Some(kernel) => format!("changed since the mount; the kernel's default is {kernel}"),
+            None => "unknown: this kernel's rule, or a mount option".to_owned(),
         };
         if csi_driver(sys, &window.mount).is_some() {
             window.origin += "; perhaps by the CSI driver";

@@ -17,8 +17,8 @@ fn nfs_has_fifteen_times_rsize_before_5_4_and_128_since() {
     let mount = "40 1 0:52 / /mnt rw - nfs4 srv:/a rw,vers=4.1,rsize=1048576\n";
     for (release, window, part) in [
         ("5.3.18\n", "15360\n", "before Linux 5.4 15 times rsize"),
-        ("6.1.0\n", "128\n", "128 KiB since Linux 5.4, whatever"),
-        ("6.1.0\n", "4096\n", "set since it was mounted"),
+        ("6.1.0\n", "128\n", "128 KiB since Linux 5.4, regardless"),
+        ("6.1.0\n", "4096\n", "changed since the mount"),
     ] {
         let (_root, sys) = system(&[
             (RELEASE, release),
@@ -128,7 +128,7 @@ fn a_rule_for_bdi_is_named_if_it_has_the_value() {
         ("/sys/class/bdi/0:52/read_ahead_kb", "15360\n"),
         (rules, "SUBSYSTEM==\"bdi\", KERNEL==\"0:*\", ATTR{read_ahead_kb}=\"4096\"\n"),
     ]);
-    assert!(only(&sys).origin.starts_with("set since it was mounted"));
+    assert!(only(&sys).origin.starts_with("changed since the mount"));
 }
 
 /// A rule that udev jumps over was named as the one that has set the window.

@@ -112,7 +112,7 @@ fn free_run(run: &ProbeRun, places: &ReadOffsets, wish: u64) -> Result<Range<u64
     }
     if longest.is_empty() {
         let line = format!(
-            "{}: all of it is in the page cache; give a larger target, or try later",
+            "{}: entirely in the page cache; give a larger target, or try later",
             run.path.display()
         );
         return Err(Stopped::Failed(line));
@@ -121,7 +121,7 @@ fn free_run(run: &ProbeRun, places: &ReadOffsets, wish: u64) -> Result<Range<u64
 }
 
 fn untold(run: &ProbeRun) -> Stopped {
-    let line = "the kernel does not say which pages of it are cached; run as its owner or root";
+    let line = "the kernel does not reveal which pages are cached; run as its owner or as root";
     Stopped::Failed(format!("{}: {line}", run.path.display()))
 }
 

@@ -81,7 +81,8 @@ impl<'h> RealProbe<'h> {
         };
         if let (Some(why), Some(not_direct)) = (&why_direct, &target.not_direct) {
             return Err(format!(
-                "{}: cannot be measured: {why}, and {not_direct}; run as root, or give another file",
+                "{}: cannot be measured: {why}, and {not_direct}; run as root, or give another \
+                 file",
                 target.path.display()
             ));
         }
@@ -190,15 +191,15 @@ fn why_not_by_the_kernel(
     options: &RealProbeOptions,
 ) -> io::Result<()> {
     if options.is_direct {
-        return Err(io::Error::other("it was asked to read with O_DIRECT"));
+        return Err(io::Error::other("O_DIRECT was requested"));
     }
     if let Some(kind) = &target.has_own_window {
-        return Err(io::Error::other(format!("{kind} has a window of its own, not the disk's")));
+        return Err(io::Error::other(format!("{kind} uses its own window, not the disk's")));
     }
     let held = held.ok_or_else(|| io::Error::other("settings stay as they are"))?;
     let file = File::open(&target.path)?;
     let first = target.parts.first().map_or(0, |part| part.start);
-    let untold = || io::Error::other("the kernel does not say what is cached of it");
+    let untold = || io::Error::other("the kernel does not reveal which pages are cached");
     resident(&file, &(first..first + 1)).ok_or_else(untold)?;
     // Writes the current value, to test the permission.
     let now = target

@@ -63,7 +63,7 @@ impl ProbeRun {
             return Ok(opened);
         }
         let path = self.path.display();
-        Err(Stopped::Failed(format!("{path}: another file system or device is there now")))
+        Err(Stopped::Failed(format!("{path}: now refers to another file system or device")))
     }
 
     /// Maps a buffer for `O_DIRECT`.
@@ -83,7 +83,7 @@ impl ProbeRun {
 
     pub(super) fn shrunk(&self, at: u64) -> Stopped {
         let path = self.path.display();
-        Stopped::Failed(format!("reading {path} at {at}: it ends there and was longer before"))
+        Stopped::Failed(format!("reading {path} at {at}: it has become shorter and ends there"))
     }
 }
 
@@ -107,6 +107,6 @@ mod tests {
         assert!(run(own).open().is_ok());
         let other = of("/dev/null").expect("it has one");
         let error = run(other).open().expect_err("it is another device");
-        assert!(matches!(error, Stopped::Failed(line) if line.contains("is there now")));
+        assert!(matches!(error, Stopped::Failed(line) if line.contains("now refers to")));
     }
 }

@@ -194,9 +194,9 @@ fn undo(
 ) -> Result<DeviceSetting, String> {
     let now = now.ok_or("the device does not have it now")?;
     if now != ours.value {
-        return Err(format!("it is {now} now, which is not ours"));
+        return Err(format!("it is {now} now, a value that foreread did not set"));
     }
-    let was = was.ok_or("what it was before is not known")?;
+    let was = was.ok_or("the previous value is unknown")?;
     was.set(sys).map_err(|error| format!("{} was refused: {error}", was.value))?;
     Ok(was)
 }
@@ -213,7 +213,7 @@ impl fmt::Display for Forgotten {
             writeln!(f, "left     {}: {why}", setting.file().display())?;
         }
         if self.devices.is_empty() {
-            writeln!(f, "its device is not here: it comes back as the kernel sets it")?;
+            writeln!(f, "its device is not attached: it will return with the kernel's default")?;
         }
         Ok(())
     }
@@ -223,11 +223,11 @@ impl fmt::Display for NotForgotten {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown { name, meant } if meant.is_empty() => {
-                write!(f, "{name}: nothing is remembered of it; see foreread tune --list")
+                write!(f, "{name}: not remembered; see foreread tune --list")
             }
             Self::Unknown { name, meant } => write!(
                 f,
-                "{name}: the device of this name now is not remembered; what had the name then is \
+                "{name}: the device with this name is not remembered; the one that had it then is \
                  {}: foreread tune forget {}",
                 meant.join(" or "),
                 meant[0]

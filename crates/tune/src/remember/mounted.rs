@@ -221,7 +221,7 @@ pub fn verify_mounts(sys: &SystemRoot) -> Vec<MountVerification> {
             let mut findings: Vec<String> = of_rule.iter().cloned().collect();
             findings.extend(drift.map(|now| {
                 format!(
-                    "{} is {}, remembered is {}; foreread tune follow sets it",
+                    "{} is {} instead of the remembered {}; foreread tune follow sets it",
                     now.attribute, now.value, mount.read_ahead_kb
                 )
             }));
@@ -283,7 +283,8 @@ pub fn forget_mount(
     match last.setting(sys) {
         None => forgotten.left = Some("it is not mounted".to_owned()),
         Some(now) if now.value != last.read_ahead_kb.to_string() => {
-            forgotten.left = Some(format!("it is {} now, which is not ours", now.value));
+            forgotten.left =
+                Some(format!("it is {} now, a value that foreread did not set", now.value));
         }
         Some(now) => restore(sys, &meant, now, &mut forgotten),
     }
@@ -298,7 +299,7 @@ fn restore(
     forgotten: &mut ForgottenMount,
 ) {
     let Some(before_kb) = meant.iter().find_map(|mount| mount.before_kb) else {
-        forgotten.left = Some("what it was before is not known".to_owned());
+        forgotten.left = Some("the previous value is unknown".to_owned());
         return;
     };
     let back = DeviceSetting { value: before_kb.to_string(), ..now };

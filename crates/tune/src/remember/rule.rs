@@ -52,7 +52,7 @@ pub fn rule_text(remembered: &Remembered) -> String {
         WRITTEN_BY.trim_start_matches("# "),
         identity.id
     ));
-    say(&format!("The device was {device} then; names change, what is asked below does not."));
+    say(&format!("The device was {device} then; names change, the attributes below do not."));
     for line in measured(report) {
         say(&line);
     }
@@ -94,7 +94,10 @@ fn measured(report: &Report) -> Vec<String> {
         ));
     }
     if let Some(best) = report.sweep.iter().max_by(|a, b| a.mb_per_s.total_cmp(&b.mb_per_s)) {
-        lines.push(format!("The most was {:.1} MB/s with {} KiB.", best.mb_per_s, best.window_kib));
+        lines.push(format!(
+            "The fastest was {:.1} MB/s with {} KiB.",
+            best.mb_per_s, best.window_kib
+        ));
     }
     if let Some(recommended) = &report.recommended {
         let profile = recommended.profile.name();

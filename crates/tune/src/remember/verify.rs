@@ -202,9 +202,9 @@ impl fmt::Display for VerifyFinding {
         match self {
             Self::Drift { ours, now, who } => {
                 let (file, now) = (ours.file(), now.as_deref().unwrap_or("not there"));
-                write!(f, "{} is {now}, remembered is {}", file.display(), ours.value)?;
+                write!(f, "{} is {now} instead of the remembered {}", file.display(), ours.value)?;
                 match who.as_slice() {
-                    [] => write!(f, "; nothing on this machine that we know sets it: by hand?"),
+                    [] => write!(f, "; no known program on this machine sets it: set by hand?"),
                     who => {
                         let who: Vec<_> = who.iter().map(ToString::to_string).collect();
                         write!(f, "; it may be {}", who.join(", or "))
@@ -229,7 +229,7 @@ impl fmt::Display for VerifyFinding {
             Self::Overridden(conflict) => write!(f, "{conflict}"),
             Self::Copies { devices } => write!(
                 f,
-                "{} have this one identity, and the rule sets them all",
+                "{} share this identity, so the rule sets all of them",
                 devices.join(" and ")
             ),
             Self::Hides { file } => write!(f, "it hides {}", file.display()),

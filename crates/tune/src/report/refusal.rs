@@ -66,11 +66,15 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stopped { why } => write!(f, "it was stopped ({why}): run it again to its end"),
+            Self::Stopped { why } => write!(
+                f,
+                "it was stopped ({why}): run it again and let it \
+                                                finish"
+            ),
             Self::Unfinished { read, of, seconds } => write!(
                 f,
-                "its {seconds} s were over when {read} of {of} windows had been read often \
-                 enough: run it again with --seconds {}",
+                "after {seconds} s, {read} of {of} windows had enough readings: run it again with \
+                 --seconds {}",
                 (seconds * 2).clamp(60, 3600)
             ),
             Self::Cached { why } => write!(
@@ -90,17 +94,18 @@ impl fmt::Display for Refusal {
             ),
             Self::ChangeUncertain { to_kib, now_kib } => write!(
                 f,
-                "the noise leaves open whether {to_kib} KiB keep {:.0} % of what the {now_kib} KiB \
-                 in force give: run it again when the device is less busy, or with --seconds 180",
+                "because of noise it is uncertain whether {to_kib} KiB keep {:.0} % of the \
+                 throughput of the current {now_kib} KiB: run it again when the device is less \
+                 busy, or with --seconds 180",
                 100.0 * SHARE
             ),
             Self::NowUnknown { now_kib: Some(kib) } => write!(
                 f,
-                "the {kib} KiB in force could not be measured here, so it is not known what a \
-                 change would cost: give a larger target, or more time with --seconds"
+                "the current {kib} KiB could not be measured here, so the effect of a change is \
+                 unknown: give a larger target, or more time with --seconds"
             ),
             Self::NowUnknown { now_kib: None } => {
-                write!(f, "the device does not say which window is in force")
+                write!(f, "the device does not report its current window")
             }
             Self::Quick => write!(
                 f,

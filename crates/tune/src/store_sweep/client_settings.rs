@@ -119,8 +119,8 @@ fn mountpoint(choice: &StoreChoice) -> ClientSettings {
             "--read-part-size {} --maximum-throughput-gbps {gbps}",
             choice.part_kib << 10
         )],
-        default: "parts of 8 MiB, the instance's throughput or 10 Gbit/s; it has as many \
-                  connections as that takes",
+        default: "parts of 8 MiB, the instance's throughput or 10 Gbit/s, and as many connections \
+                  as that requires",
         source: "https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md",
     }
 }
@@ -160,8 +160,8 @@ fn duckdb(choice: &StoreChoice) -> ClientSettings {
             format!("SET async_threads = {connections};  -- from 2.0 on"),
             format!("SET threads = {connections};  -- before: each has one request at a time"),
         ],
-        default: "a thread for each processor; from 2.0 on four times as many that read. Requests \
-                  are as large as what it reads of a column",
+        default: "a thread for each processor; from 2.0 on, four times as many for reads. \
+                  Requests have the size of a column's part",
         source: "https://duckdb.org/docs/current/guides/performance/how_to_tune_workloads",
     }
 }

@@ -116,7 +116,7 @@ impl StoreSweep {
         if connections > 1 && (is_dear || !is_possible) {
             self.notes.push(format!(
                 "more than {} connections were not tried: one measurement would take {:.1} s and \
-                 {} MB; --seconds and --max-bytes give it more",
+                 {} MB; raise the limits with --seconds and --max-bytes",
                 last.connections,
                 cost.time.as_secs_f64(),
                 cost.bytes / 1_000_000

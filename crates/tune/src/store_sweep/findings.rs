@@ -131,8 +131,8 @@ impl StoreSweep {
         let object = self.settings.object.0;
         if self.spent.bytes > object {
             notes.push(format!(
-                "{} MB were read of an object of {} MB, so ranges were read again: a cache of the \
-                 store may have answered them",
+                "{} MB were read from an object of {} MB, so ranges were read twice: a cache of \
+                 the store may have answered them",
                 self.spent.bytes / 1_000_000,
                 object / 1_000_000
             ));
@@ -140,13 +140,17 @@ impl StoreSweep {
         let drifts = [&self.connections, &self.parts].map(|axis| axis.curve().drift());
         if let Some(share) = drifts.into_iter().flatten().reduce(f64::max) {
             notes.push(format!(
-                "its speed moved by {:.0} % while it was measured; points are compared with those \
-                 that were read beside them",
+                "the speed changed by {:.0} % during the run; points are compared with others \
+                 measured at about the same time",
                 share * 100.0
             ));
         }
         if self.connections.plateau().is_none() || self.parts.plateau().is_none() {
-            notes.push("too little was measured: part size and connections are not known".into());
+            notes.push(
+                "too little was measured to recommend a part size and a number of \
+                        connections"
+                    .into(),
+            );
         }
         notes
     }

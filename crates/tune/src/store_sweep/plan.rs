@@ -10,7 +10,7 @@ use super::{NEW_CONNECTIONS, SMALL_READS_MAX};
 /// Limits of a planned sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlannedSweep {
-    /// Numbers of connections, as far as more of them give more.
+    /// Numbers of connections, until more are not faster.
     pub connections: Vec<u32>,
     /// Part sizes, unless the store is so slow that smaller ones suffice.
     pub parts_kib: Vec<u64>,

@@ -105,8 +105,8 @@ impl StoreSweep {
                 ("connections", first.connections.to_string())
             };
             self.notes.push(format!(
-                "{what} from {from} on were left out: {ROUNDS} rounds of them would not have \
-                 fitted the time or the bytes; --seconds and --max-bytes give it more"
+                "{what} from {from} on were left out: {ROUNDS} rounds of them would have exceeded \
+                 the time or the bytes; raise the limits with --seconds and --max-bytes"
             ));
         }
         points

@@ -38,11 +38,10 @@ impl SweepRun<'_> {
             return None;
         }
         let note = if self.is_largest_fresh() {
-            "what is read twice comes faster: something below caches; only what was read for the \
-             first time counts"
+            "repeated reads are faster: there is a cache below; only first reads count"
         } else {
-            "what is read twice comes faster, and nothing was left to read for the first time: \
-             these may be figures of a cache below"
+            "repeated reads are faster, and no unread data was left: these may be figures of a \
+             cache below"
         };
         Some(note.into())
     }

@@ -76,20 +76,20 @@ impl SweepRun<'_> {
         notes.extend(self.note_of_cache());
         notes.extend(curve.drift().filter(|_| self.burst.is_none()).map(|share| {
             format!(
-                "its speed moved by {:.0} % while it was measured; windows are compared with \
-                 those that were read beside them",
+                "the speed changed by {:.0} % during the run; windows are compared with others \
+                 measured at about the same time",
                 share * 100.0
             )
         }));
         notes.extend(largest.filter(|largest| *largest < self.settings.largest).map(|largest| {
             format!(
-                "windows of more than {} KiB were left out: few of them would have fitted the time",
+                "windows larger than {} KiB were left out: too few of them would fit the time",
                 largest.0 / 1024
             )
         }));
         notes.extend(plateau.and_then(|plateau| note_of_decline(&curve, plateau)));
         if plateau.is_none() && !curve.points.is_empty() {
-            notes.push("not all windows were tried: the plateau is not known".into());
+            notes.push("not all windows were tried: the plateau is unknown".into());
         }
         SweepOutcome {
             seconds: self.elapsed_ns() / 1e9,
@@ -134,12 +134,12 @@ fn note_of_burst(burst: Burst) -> String {
     if is_back {
         return format!(
             "fast ({fast:.1} MB/s) for the first {seconds:.1} s, then {slow:.1} MB/s: burst \
-             credit; what is given is sustained"
+             credit; the result is the sustained rate"
         );
     }
     format!(
-        "it fell from {fast:.1} to {slow:.1} MB/s after {seconds:.0} s, by burst credit that was \
-         used up or by other work on the device; what is given is from then on"
+        "throughput fell from {fast:.1} to {slow:.1} MB/s after {seconds:.0} s, because burst \
+         credit ran out or the device was busy; the result covers the time after that"
     )
 }
 
@@ -149,7 +149,7 @@ fn note_of_decline(curve: &Curve, plateau: Plateau) -> Option<String> {
     let loses = 100.0 * (1.0 - last.mb_per_s() / best.mb_per_s());
     (last.window > best.window && loses >= DECLINE_MIN).then(|| {
         format!(
-            "throughput falls again behind {} KiB: {} KiB give {loses:.0} % less",
+            "throughput falls again above {} KiB: {} KiB are {loses:.0} % slower",
             best.window.0 / 1024,
             last.window.0 / 1024
         )

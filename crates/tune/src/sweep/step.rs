@@ -66,7 +66,7 @@ impl SweepRun<'_> {
         // The budget ends a sweep because streams take time; this limit catches those that take
         // none.
         if self.streams > STREAMS_MAX + self.settings.budget.as_millis() / STREAM_MS_MIN {
-            return Err(Stopped::Failed("streams end at once, with nothing read".into()));
+            return Err(Stopped::Failed("streams end at once, without reading anything".into()));
         }
         ask.at_most = ask.at_most.min(nanos(self.last_ns(ask.window)));
         let began = self.probe.now();

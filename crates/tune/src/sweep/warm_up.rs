@@ -168,8 +168,8 @@ impl SweepRun<'_> {
     pub(super) fn was_no_credit(&mut self) {
         let Some(burst) = self.burst.take() else { return };
         self.notes.push(format!(
-            "for a while it delivered {:.1} instead of {:.1} MB/s: another process was reading or \
-             writing",
+            "for a while the device delivered {:.1} instead of {:.1} MB/s: another process was \
+             using it",
             burst.slow, burst.fast
         ));
         self.fast_again = 0;

@@ -33,8 +33,8 @@ pub fn devices_named_among(
     let found = by_name(devices, text).or_else(|| by_path(sys, devices, text));
     let Some(found) = found else {
         return Err(format!(
-            "{text}: no block device, and on none; give a name (sda), a node (/dev/sda) or a path \
-             on one"
+            "{text}: not a block device, nor a path on one; give a name (sda), a node (/dev/sda) \
+             or a path"
         ));
     };
     let mut names = vec![found.name.clone()];

@@ -156,7 +156,8 @@ fn of_mount(
         Governor::Device { .. } => of_device(about.dev(), Some(mount), sys, Vec::new()),
         Governor::Layers { .. } => of_layer(path, mount, mounts, sys),
         Governor::Own { setting } => Err(format!(
-            "lies on {}, which reads ahead by itself: its setting is {setting}, not read_ahead_kb",
+            "lies on {}, which does its own read-ahead: its setting is {setting}, not \
+             read_ahead_kb",
             mount.kind
         )),
         Governor::Memory => Err(without_window(&mount.kind)),
@@ -165,7 +166,7 @@ fn of_mount(
                 if FileSystemKind::of(&mount.kind) == FileSystemKind::Unknown {
                     return line;
                 }
-                format!("lies on {}, and its backing device cannot be told: {why}", mount.kind)
+                format!("is on {}, whose backing device is unknown: {why}", mount.kind)
             })
         }
     }
@@ -221,7 +222,7 @@ fn of_device(
 }
 
 fn without_window(kind: &str) -> String {
-    format!("lies on {kind}, which has no block device; give a file or a folder on a disk")
+    format!("is on {kind}, which has no block device; give a file or a folder on a disk")
 }
 
 /// Resolves an overlay: it opens the file in its layer, and reads with the layer's window.
@@ -240,13 +241,12 @@ fn of_layer(
         let about = layer.metadata().ok().filter(|_| folder.starts_with('/'))?;
         Some((layer, about))
     });
-    let (layer, about) = found.ok_or(
-        "lies on an overlay whose layers are not to be seen from here; give the file in its layer",
-    )?;
+    let (layer, about) = found
+        .ok_or("is on an overlay whose layers are not visible here; give the file in its layer")?;
     let around = MountEntry::around(mounts, &layer).filter(|around| around.kind != "overlay");
-    let around = around.ok_or("lies on an overlay of overlays; give the file in its layer")?;
+    let around = around.ok_or("is on an overlay of overlays; give the file in its layer")?;
     let mut owner = of_mount(&layer, around, mounts, &about, sys)?;
-    let note = format!("an overlay: it is read with the window of its layer on {}", around.point);
+    let note = format!("an overlay: reads use the window of its layer on {}", around.point);
     match &mut owner {
         WindowOwner::Device { notes, .. } | WindowOwner::Mount { notes, .. } => {
             notes.insert(0, note);

@@ -99,7 +99,7 @@ pub fn may_write(sys: &SystemRoot, setting: &DeviceSetting) -> io::Result<()> {
     let opened = OpenOptions::new().write(true).open(sys.path(&file));
     opened.map(drop).map_err(|error| {
         let why = match error.raw_os_error() {
-            Some(libc::EACCES | libc::EPERM) => "it takes root to set it".to_owned(),
+            Some(libc::EACCES | libc::EPERM) => "root is required to set it".to_owned(),
             Some(libc::EROFS) => format!("{} cannot be written here", file.display()),
             Some(libc::ENOENT) => format!("there is no {}", file.display()),
             _ => format!("{}: {}", file.display(), errno_text(&error)),

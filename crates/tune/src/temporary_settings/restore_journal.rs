@@ -111,7 +111,7 @@ impl RestoreJournal {
                 return unnoted(&path, &error);
             }
             let why = format!(
-                "another run of foreread has changed settings of {device}; wait for its end"
+                "another run of foreread has changed settings of {device}; wait until it ends"
             );
             io::Error::new(error.kind(), why)
         };
@@ -123,7 +123,10 @@ impl RestoreJournal {
             let mut restored = Restored::default();
             notes.restore(sys, &mut restored);
             if let Some(failed) = restored.failed.first() {
-                return Err(io::Error::other(format!("left behind, and cannot be set: {failed}")));
+                return Err(io::Error::other(format!(
+                    "left by an earlier run, and cannot be \
+                                                     restored: {failed}"
+                )));
             }
         }
         Err(named(io::ErrorKind::WouldBlock.into()))
@@ -167,7 +170,10 @@ impl RestoreJournal {
             None => self.note(was(sys, now, false))?,
             Some(entry) if entry.disk != instance_number(sys, &entry.was) => {
                 let name = &setting.device;
-                return Err(io::Error::other(format!("{name} has gone; another has its name")));
+                return Err(io::Error::other(format!(
+                    "{name} was removed; another device has its \
+                                                     name"
+                )));
             }
             Some(entry) if entry.is_changed_by_others(&now.value) => {
                 self.note(JournalLine::Theirs(now))?;
@@ -242,7 +248,8 @@ impl JournalEntry {
 }
 
 fn unnoted(path: &Path, error: &io::Error) -> io::Error {
-    let why = format!("cannot note what was there in {}: {}", path.display(), errno_text(error));
+    let why =
+        format!("cannot record the previous value in {}: {}", path.display(), errno_text(error));
     io::Error::new(error.kind(), why)
 }
 

@@ -186,7 +186,7 @@ fn without_reads_in_flight_channels_are_a_lower_bound_and_said_to_be() {
     let chips = found.iter().find(|chips| chips.channels > 1).expect("two windows in flight");
     assert_eq!(chips.channels, 2);
     let assumed = FittedDevice::Flash(*chips).assumed().join("; ");
-    assert!(assumed.contains("channels is the least"), "{assumed}");
+    assert!(assumed.contains("channels is the smallest"), "{assumed}");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn a_window_that_a_killed_run_has_left_is_named() {
     std::fs::write(folder.join("held-sda.notes"), format!("{was}\n{set}\n")).expect("notes");
     let notes =
         &examine(&SystemRoot::at(root.path()), &ExaminationInput::default()).devices[0].notes;
-    assert!(notes.iter().any(|note| note.contains("a foreread run was killed")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("a killed foreread run")), "{notes:?}");
     assert!(notes.iter().all(|note| !note.contains("was set to")), "{notes:?}");
 }
 

@@ -198,7 +198,10 @@ fn drift_is_found_and_what_may_have_caused_it() {
 
     set(4096);
     let by_hand = only(&fake.sys).findings[0].to_string();
-    assert!(by_hand.contains("/sys/block/sdb/queue/read_ahead_kb is 4096, remembered is 512"));
+    assert!(
+        by_hand
+            .contains("/sys/block/sdb/queue/read_ahead_kb is 4096 instead of the remembered 512")
+    );
     assert!(by_hand.ends_with("by hand?"), "{by_hand}");
 
     let rule = "KERNEL==\"sd*\", ATTR{bdi/read_ahead_kb}=\"4096\"\n";
@@ -282,7 +285,7 @@ fn forgotten_is_as_before() {
     assert!(forgotten.to_string().contains("restored /sys/block/sdb/queue/read_ahead_kb = 128"));
     assert!(verify(&fake.sys).is_empty());
     let again = forget(&fake.sys, "sdb").expect_err("it is gone");
-    assert_eq!(again.to_string(), "sdb: nothing is remembered of it; see foreread tune --list");
+    assert_eq!(again.to_string(), "sdb: not remembered; see foreread tune --list");
 }
 
 #[test]
@@ -324,7 +327,7 @@ fn a_value_set_by_another_process_since_is_left() {
     window("sdb", 777)[0].set(&fake.sys).expect("it is set");
     let forgotten = forget(&fake.sys, "sdb").expect("it is forgotten");
     assert!(forgotten.restored.is_empty());
-    assert_eq!(forgotten.left[0].1, "it is 777 now, which is not ours");
+    assert_eq!(forgotten.left[0].1, "it is 777 now, a value that foreread did not set");
     assert_eq!(window("sdb", 0)[0].in_force(&fake.sys).as_deref(), Some("777"));
 }
 
@@ -345,7 +348,7 @@ fn the_old_name_counts_only_while_no_other_device_has_it() {
     fs::remove_file(fake.sys.path("/sys/block/sdb")).expect("it is gone");
     let forgotten = forget(&fake.sys, "sdb").expect("now it can only be the one");
     assert!(forgotten.devices.is_empty() && forgotten.removed.len() == 2);
-    assert!(forgotten.to_string().contains("its device is not here"));
+    assert!(forgotten.to_string().contains("its device is not attached"));
     assert!(forget(&other.sys, "sdb").is_err());
 }
 

@@ -94,9 +94,9 @@ fn what_cannot_be_found_again_is_refused_with_a_reason() {
         ("loop1", "deleted"),
         ("loop2", "rename it"),
         ("dm-1", "without a UUID"),
-        ("sda1", "no such block device that is whole"),
+        ("sda1", "or a partition"),
         ("sdx", "no such block device"),
-        ("sr0", "another disc"),
+        ("sr0", "removable discs"),
         ("sdc", "no serial number"),
         ("sdd", "many sticks have"),
         ("sde", "many disks have"),
@@ -114,7 +114,7 @@ fn two_with_one_number_are_refused_and_both_are_named() {
     fake.stick("sdb", 16, Some("4C530001230712117")).stick("sdc", 32, Some("4C530001230712117"));
     fake.stick("sdd", 48, Some("4C530001230712118"));
     let line = refused(&fake, "sdb");
-    assert!(line.starts_with("sdb and sdc call themselves by the same number"), "{line}");
+    assert!(line.starts_with("sdb and sdc have the same ID"), "{line}");
     identity(&fake.sys, "sdd").expect("it is another one");
 
     let paths = Fake::new();

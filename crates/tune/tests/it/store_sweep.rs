@@ -237,7 +237,7 @@ fn a_small_object_is_measured_with_smaller_parts() {
     let store = ModelStore { link: 300e6, latency_s: 0.005, ..ModelStore::default() };
     let run = store.run(settings, usize::MAX);
     let notes = run.findings.notes.join("\n");
-    assert!(notes.contains("67108864 bytes") && notes.contains("read again"), "{notes}");
+    assert!(notes.contains("67108864 bytes") && notes.contains("read twice"), "{notes}");
     for (step, _) in transfers(&run) {
         let part = step.point.part.0;
         assert!(step.point.in_flight().0 <= 64 << 20 && part <= 4 << 20, "{step:?}");
@@ -262,7 +262,7 @@ fn stopped_anywhere_it_says_what_is_known() {
     for steps in 0..all {
         let found = store.run(settings(), steps).findings;
         assert_eq!(found.ended, None, "{steps} of {all}");
-        let is_said = found.notes.iter().any(|note| note.contains("not known"));
+        let is_said = found.notes.iter().any(|note| note.contains("too little was measured"));
         assert_eq!(found.chosen.is_none(), is_said, "{steps}: {found:?}");
     }
     let early = store.run(settings(), 2).findings;

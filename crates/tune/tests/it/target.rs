@@ -56,7 +56,7 @@ fn odd_small_and_empty_devices() {
     assert!(refused(&tiny).contains("too small to measure; give one of at least 1 MiB"));
     let holes = folder.path().join("holes");
     fs::File::create(&holes).expect("a file").set_len(1 << 30).expect("holes");
-    assert!(refused(&holes).contains("the rest are holes; give a file with data"));
+    assert!(refused(&holes).contains("consists almost entirely of holes; give a file with data"));
 }
 
 struct Mounted<'d>(&'d Path);

@@ -72,7 +72,7 @@ fn of_several_that_mount_together_one_does() {
             if line.starts_with("foreread: mounted ") {
                 mounted.push(Pid::from_child(child));
             } else {
-                assert!(line.contains("something is mounted there"), "{line}");
+                assert!(line.contains("already a mount point"), "{line}");
             }
         }
         let (count, at) = (mounted.len(), mounts_at(&dir));

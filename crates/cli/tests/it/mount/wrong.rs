@@ -42,9 +42,9 @@ fn what_cannot_be_mounted_is_one_line_with_what_to_do() {
     is_refused(&image, &file, &[], &hint);
     let link = folder.path().join("link");
     std::os::unix::fs::symlink("nothing", &link).unwrap();
-    is_refused(&image, &link, &[], "link: is a symbolic link to nothing; give");
+    is_refused(&image, &link, &[], "link: is a dangling symbolic link; give");
     fs::create_dir(&dir).unwrap();
-    is_refused(&tree.join("a/large"), &dir, &[], "no ext4 file system");
+    is_refused(&tree.join("a/large"), &dir, &[], "not an ext4 file system");
     is_refused(Path::new("/nonexistent/image"), &dir, &[], "/nonexistent/image");
     is_refused(&tree, &dir, &[], tree.to_str().unwrap());
     is_refused(&image, &dir, &["--memory", "4K"], "1 MiB");
@@ -54,7 +54,7 @@ fn what_cannot_be_mounted_is_one_line_with_what_to_do() {
     is_refused(&image, &dir, &["--control", socket], "is a regular file, not a socket");
 
     let mount = Mount::new(&image, &[]);
-    is_refused(&image, &mount.dir, &[], "something is mounted there; umount");
+    is_refused(&image, &mount.dir, &[], "already a mount point; umount");
     mount.end();
 
     debugfs_write(&image, "feature needs_recovery");

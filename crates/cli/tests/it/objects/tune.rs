@@ -85,10 +85,10 @@ fn a_real_store_is_measured_within_the_bounds() {
         String::from_utf8(output.stderr).unwrap()
     };
     let said = serve();
-    assert!(!said.contains("learnt anew"), "it can be used: {said}");
+    assert!(!said.contains("learning the device again"), "it can be used: {said}");
     std::fs::write(record, &text[..text.len() - 3]).unwrap();
     let said = serve();
-    assert!(said.contains("it is cut off") && said.contains(record.to_str().unwrap()), "{said}");
+    assert!(said.contains("it is truncated") && said.contains(record.to_str().unwrap()), "{said}");
 }
 
 /// What is to be set in each client for the parts and connections that were chosen.
@@ -205,8 +205,8 @@ fn what_keeps_a_store_from_being_measured_is_one_line() {
         (&["tune", "s3://b/k", "--scratch", "/tmp"], "--scratch: a store has no setting"),
         (&["tune", "/dev/null", "--dry-run"], "--dry-run is for the URL of an object"),
         (&["tune", "sda", "--max-bytes", "1G"], "--max-bytes is for the URL of an object"),
-        (&["tune", "ftp://host/file"], "no URL of a store"),
-        (&["tune", "s3://bucket/"], "does not end with /"),
+        (&["tune", "ftp://host/file"], "not the URL of a store"),
+        (&["tune", "s3://bucket/"], "must not end with /"),
     ] {
         let line = said::refused(args);
         assert!(line.contains(part), "{args:?}: {line}");
@@ -289,7 +289,7 @@ fn a_remembered_store_is_listed_checked_and_forgotten() {
     let output = run(&["verify"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let checked = text(&output.stdout);
-    assert!(checked.contains("can NOT be used") && checked.contains("cut off"), "{checked}");
+    assert!(checked.contains("can NOT be used") && checked.contains("truncated"), "{checked}");
     let output = run(&["verify", "--json"]);
     let found = said::data(&output.stdout);
     assert!(found.iter().any(|it| it["name"] == name && it["ok"] == false), "{output:?}");

@@ -25,8 +25,8 @@ fn what_is_not_there_and_what_is_not_allowed_is_said() {
 #[test]
 fn urls_that_make_no_sense_are_refused_before_a_request() {
     for (args, part) in [
-        (&["cat", "ftp://host/file"][..], "no URL of a store"),
-        (&["stat", "s3://bucket"], "does not end with / and has a key"),
+        (&["cat", "ftp://host/file"][..], "not the URL of a store"),
+        (&["stat", "s3://bucket"], "must not end with /"),
         (&["cat", "https://host/x?signature=1"], "a query cannot be sent"),
         (&["bench", "s3://b/k", "--delay", "latency=1ms"], "a store is slow by itself"),
         (&["serve", "s3://b/k", "--unix", "/x/y", "--delay", "latency=1ms"], "slow by itself"),
@@ -54,7 +54,7 @@ fn a_variable_that_no_request_can_be_made_of_is_named() {
         command.env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", "secret");
         command.env("AWS_REGION", "us-east-1").env("AWS_ENDPOINT_URL", "http://127.0.0.1:9");
         let line = refused(command.env(name, value));
-        assert!(line.contains(&format!("the environment variable {name} has to ")), "{line}");
+        assert!(line.contains(&format!("the environment variable {name} must ")), "{line}");
         assert!(!line.contains("hush"), "{line}");
     }
 }

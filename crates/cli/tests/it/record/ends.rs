@@ -44,7 +44,7 @@ fn without_proc_nothing_is_recorded_and_the_error_names_it() {
         recorder.arg(env!("CARGO_BIN_EXE_foreread")).args(["record", "-o", "trace.frt"]).args(what);
         let Some((output, said)) = run(test, recorder.current_dir(folder.path())) else { return };
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("there is no /proc") && said.lines().count() == 1, "{said}");
+        assert!(said.contains("/proc is not mounted") && said.lines().count() == 1, "{said}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -344,7 +344,7 @@ fn a_zombie_is_called_so() {
     waitid(WaitId::Pid(Pid::from_child(&child)), ended).unwrap();
     let pid = child.id().to_string();
     let line = refused(&["record", "-o", trace.to_str().unwrap(), "--pid", &pid]);
-    assert!(line.contains("(a zombie): there is nothing to record"), "{line}");
+    assert!(line.contains("(it is a zombie): nothing to record"), "{line}");
     assert!(!trace.exists());
     child.wait().unwrap();
 }
@@ -356,7 +356,7 @@ fn what_cannot_be_attached_to_is_refused() {
     let trace = trace.to_str().unwrap();
     // No process has the largest number.
     let line = refused(&["record", "-o", trace, "--pid", "4194304"]);
-    assert!(line.contains("there is no process 4194304"), "{line}");
+    assert!(line.contains("no process 4194304"), "{line}");
     assert!(refused(&["record", "-o", trace, "--pid", "0"]).contains("--pid"));
     assert!(refused(&["record", "-o", trace, "--pid", "1", "--", "true"]).contains("--pid"));
     assert!(!Path::new(trace).exists());

@@ -43,7 +43,7 @@ pub(crate) fn run(test: &str, recorder: &mut Command) -> Option<(Output, String)
 
 /// Whether a recorder said that the system does not let reads be seen: the test is skipped.
 pub(crate) fn is_unseen(test: &str, said: &str) -> bool {
-    let is_unseen = said.contains("cannot watch the reads");
+    let is_unseen = said.contains("cannot observe the reads");
     if is_unseen {
         assert!(!is_required("tools"), "{said}");
         skip(test, said);

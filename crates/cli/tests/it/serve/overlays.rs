@@ -112,7 +112,7 @@ fn an_overlay_is_for_one_version_of_one_object() {
     assert!(line.contains("is the overlay of http://") && line.contains("another"), "{line}");
     fs::write(&disk.overlay, "a file of the user's").unwrap();
     let line = disk.refused();
-    assert!(line.contains("is no overlay"), "{line}");
+    assert!(line.contains("is not an overlay"), "{line}");
     assert_eq!(fs::read(&disk.overlay).unwrap(), b"a file of the user's");
     let file = disk.place.file("file", 4096);
     let mut command = foreread(&["serve", "--unix", "/x/y", "--overlay", "/x/z"]);

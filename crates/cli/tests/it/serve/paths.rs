@@ -62,7 +62,7 @@ fn a_path_that_names_something_else_is_refused_and_left() {
         ("disk", "would replace TARGET", "is a regular file, not a socket"),
         ("second-name", "would replace TARGET", "is a regular file, not a socket"),
         ("to-disk", "is a symbolic link", "is a symbolic link, not a socket"),
-        ("other", "exists and is no pid file", "is a regular file, not a socket"),
+        ("other", "exists and is not a pid file", "is a regular file, not a socket"),
         ("link", "is a symbolic link", "is a symbolic link, not a socket"),
         ("dangling", "is a symbolic link", "is a symbolic link, not a socket"),
         ("folder", "is a directory", "is a directory, not a socket"),

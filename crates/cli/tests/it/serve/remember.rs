@@ -49,7 +49,7 @@ fn the_record_is_where_it_was_asked_for() {
     let text = fs::read_to_string(&record).unwrap();
     fs::write(&record, &text[..text.len() - 3]).unwrap();
     let said = served(directory.path(), &flags);
-    assert_eq!(said.lines().filter(|line| line.contains("it is cut off")).count(), 1, "{said}");
+    assert_eq!(said.lines().filter(|line| line.contains("it is truncated")).count(), 1, "{said}");
     assert!(only() == record && fs::read_to_string(&record).unwrap().ends_with('\n'));
     // What another program wrote stays.
     fs::write(&record, "a diary\n").unwrap();

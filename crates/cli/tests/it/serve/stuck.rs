@@ -74,7 +74,7 @@ fn overflows(disk: &FileSystem) {
     assert!(failed, "memory is full of what the device refuses");
     assert!(client.write(8 * ROOM - 4096, &[1; 4096], true).is_err(), "there is no room");
     drop(client);
-    ends_with(server, &[text(&target), "bytes that clients wrote", "No space left"]);
+    ends_with(server, &[text(&target), "bytes written by clients", "No space left"]);
     let bytes = fs::read(&target).unwrap();
     for (number, piece) in (0..flushed).zip(bytes.chunks(PIECE)) {
         assert!(piece.iter().all(|byte| *byte == tag(number)), "piece {number}");
@@ -285,7 +285,7 @@ fn a_server_of_a_device_that_vanishes_ends() {
     disk.fill_but(0);
     assert!(client.flush().is_err(), "the device is gone");
     drop(client);
-    ends_with(server, &[&device.0, "clients wrote"]);
+    ends_with(server, &[&device.0, "clients"]);
 }
 
 /// Not more than once: a file that another program has cut is not made longer by what is cached.
@@ -300,7 +300,7 @@ fn a_file_that_is_cut_beneath_its_server_stays_cut() {
     fs::File::options().write(true).open(&file).unwrap().set_len(8192).unwrap();
     assert!(client.flush().is_err(), "a part of it has no place");
     drop(client);
-    ends_with(server, &[text(&file), "bytes that clients wrote"]);
+    ends_with(server, &[text(&file), "bytes written by clients"]);
     let bytes = fs::read(&file).unwrap();
     assert_eq!(bytes.len(), 8192, "it was made longer");
     assert!(bytes[..4096].iter().all(|byte| *byte == 7), "what has a place is there");

@@ -139,6 +139,6 @@ fn what_is_remembered_is_listed_checked_and_undone() {
     assert!(ran(&["forget", &disk.name]).status.success());
     assert_eq!(disk.window_kib(), 36, "as before");
     assert!(!Path::new(&rule).exists());
-    assert!(refused(&["forget", id]).contains("nothing is remembered"));
+    assert!(refused(&["forget", id]).contains("not remembered"));
     drop(remembered);
 }

@@ -84,7 +84,7 @@ fn wrong_use_is_answered_with_one_line_that_says_what_to_do() {
         (&["--list", "--apply"], "cannot be used with"),
         (&["--scratch", "/nonexistent", empty], "/nonexistent: No such file"),
         (&["--seconds", "1", "--device", "sd-card"], "10..=3600"),
-        (&["forget", "nothing-of-this-name"], "nothing is remembered"),
+        (&["forget", "nothing-of-this-name"], "not remembered"),
         (&["no-device-of-this-name"], "no such file; give a block device"),
         (&["--seconds", "15", "--remember", "/dev/null"], "--remember: less than 21 s is a first"),
         (&["--seconds", "20", "--remember", "/dev/null"], "--force remembers it all the same"),

@@ -149,7 +149,7 @@ fn a_mount_is_measured_and_its_window_follows_it() {
 
     assert!(ran(&["forget", &path]).status.success());
     assert_eq!(mount.window_kib(), 36, "as before the first time");
-    assert!(refused(&["forget", &path]).contains("nothing is remembered"));
+    assert!(refused(&["forget", &path]).contains("not remembered"));
 }
 
 /// A tune of a mount that has begun to change its window.

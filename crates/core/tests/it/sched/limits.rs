@@ -56,7 +56,7 @@ fn a_learnt_limit_counts_only_where_it_is_asked_for() {
 
 /// A queue that replaces another one counts the requests dispatched by it.
 #[test]
-fn what_another_queue_gave_counts_and_ends_here() {
+fn adopted_requests_count_and_complete() {
     let mut bench = bench("4.x");
     bench.set("writes_in_flight", "1");
     let old = request("W900@0");
@@ -189,7 +189,7 @@ fn rule_2002_is_a_one_way_elevator() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_what_does() {
+fn an_invalid_value_is_refused_with_the_valid_ones() {
     let mut bench = bench("4.x");
     for (name, value, hint) in [
         ("rule", "5.x", "rule=5.x: must be 2002, 4.x or mq"),

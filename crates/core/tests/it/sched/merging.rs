@@ -30,7 +30,7 @@ fn a_front_merge_does_not_change_the_expiry() {
 
 /// M3: the bio closes the gap between two; the survivor keeps the position of the older one.
 #[test]
-fn of_two_that_coalesce_the_earlier_expiry_and_place_count() {
+fn coalesced_requests_keep_the_earlier_expiry_and_position() {
     let mut bench = bench(64);
     bench.add("W116@0 W500@10 W100@20 W108@30");
     let request = bench.queue.take(at(5000)).unwrap();
@@ -40,7 +40,7 @@ fn of_two_that_coalesce_the_earlier_expiry_and_place_count() {
 }
 
 #[test]
-fn of_two_that_coalesce_the_lower_may_be_the_older() {
+fn the_lower_of_two_coalesced_requests_may_be_older() {
     let mut bench = bench(64);
     bench.add("W500@0 W100@10 W116@20 W108@30");
     assert_eq!(bench.take(0), Some("W500".into()));

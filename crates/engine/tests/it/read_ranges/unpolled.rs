@@ -45,7 +45,7 @@ fn a_stream_that_is_not_polled_holds_nothing() {
 
 /// What a device holds is in flight; what waits behind it is cancelled with its future.
 #[test]
-fn what_has_not_started_is_not_read_when_its_future_is_dropped() {
+fn a_dropped_future_cancels_reads_that_have_not_started() {
     let _watchdog = Watchdog::new("what_has_not_started_is_not_read");
     let dir = tempdir().unwrap();
     let path = write_file(dir.path(), 1, LEN);

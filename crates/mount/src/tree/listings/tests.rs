@@ -96,7 +96,7 @@ fn a_directory_that_needs_too_much_is_an_error_and_others_go_on() {
     let cache = cache(&tree, 1 << 20);
     let error = cache.of("large", clock::now()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
-    assert!(error.to_string().contains("large: its names"), "{error}");
+    assert!(error.to_string().contains("large: its listing"), "{error}");
     assert!(tree.asked() < 30, "it stops as soon as the memory is spent: {}", tree.asked());
     assert_eq!(cache.bytes(), 0);
 }

@@ -10,7 +10,7 @@ pub(super) const MORE_CHUNKS: Answering =
     |it| it.chunked(&it.chunk(), End::Flood(b"5\r\nhello\r\n"));
 
 /// A reader has its pages as soon as they arrive, which may be before a byte too many.
-const IN_FULL_OR_TOO_LONG: Outcome = Outcome::BytesOrError("more bytes than it said");
+const IN_FULL_OR_TOO_LONG: Outcome = Outcome::BytesOrError("more bytes than announced");
 
 pub(super) const BODIES: &[Case] = &[
     ("half, closed", |it| it.half(End::Closed), Outcome::Error("reading a body")),

@@ -59,7 +59,7 @@ pub(super) const LIES: &[Case] = &[
     (
         "a range to the end of all numbers",
         |it| stated(it, "bytes 0-18446744073709551615/18446744073709551615", "\"1\""),
-        Outcome::Error("behind all that an object can have"),
+        Outcome::Error("past the largest size of an object"),
     ),
     ("no range", |it| stated(it, "bytes */*", "\"1\""), Outcome::Error("CONTENT_RANGE")),
     (
@@ -172,10 +172,10 @@ pub(super) const REDIRECTS: &[Case] = &[
     (
         "to a file",
         |_| redirect("file:///etc/passwd"),
-        Outcome::Error("\"file:///etc/passwd\", and only http:// and https:// are followed"),
+        Outcome::Error("\"file:///etc/passwd\", but only http:// and https:// are followed"),
     ),
     ("to FTP", |_| redirect("ftp://127.0.0.1/x"), Outcome::Error("only http:// and https://")),
-    ("to no URL", |_| redirect("http://["), Outcome::Error("which is no URL")),
+    ("to no URL", |_| redirect("http://["), Outcome::Error("which is not a URL")),
     ("nowhere", |_| Answer::empty("302 Found"), Outcome::Error("302")),
     ("far", |_| redirect(&"a".repeat(90_000)), Outcome::Error("redirects to")),
 ];

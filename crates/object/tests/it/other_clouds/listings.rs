@@ -36,7 +36,7 @@ const OTHERS: [&str; 4] = [
 /// A page that was cut, a page of a web site and an error with status 200 were listings with fewer
 /// names or none, and a page that came again and again was read without end.
 #[test]
-fn what_is_no_whole_listing_is_an_error_at_each_door() {
+fn an_incomplete_listing_is_an_error_in_every_api() {
     for cloud in CLOUDS.into_iter().chain([S3]) {
         let server = BucketServer::start();
         let stores = cloud.stores(&server);

@@ -41,15 +41,15 @@ fn columns_with_other_words_are_known_or_named() {
     assert_eq!(
         notes,
         [
-            "no column of the heading says read or write (op): all records are reads",
-            "columns that were not understood, and not used: verb, where"
+            "the heading has no column for read or write (op): all records are taken as reads",
+            "ignored unknown columns: verb, where"
         ]
     );
     let (found, notes) = noted(b"time_us,op,offset,size\n1,fetched,0,1\n2,flush,0,1\n3,R,0,1\n");
     assert_eq!(found.len(), 1);
     assert_eq!(
         notes,
-        ["op: 1 records were left out, whose operation is not known, as \"fetched\""]
+        ["op: 1 records with unknown operations, such as \"fetched\", were left out"]
     );
 }
 
@@ -243,8 +243,8 @@ fn a_unit_that_is_not_named_is_guessed_and_said() {
         );
     }
     assert_eq!(of("time", "0.5", "1.0"), (500_000_000, String::new()), "decimals are seconds");
-    let error = read(b"time,offset,size\n200000000000000000,0,1\n").expect_err("any unit");
-    assert!(error.to_string().contains("may have any unit: name the column time_us"), "{error}");
+    let error = read(b"time,offset,size\n200000000000000000,0,1\n").expect_err("unit");
+    assert!(error.to_string().contains("is unknown: name the column time_us"), "{error}");
 }
 
 /// "none of the known formats" did not say which column to rename.
@@ -253,7 +253,7 @@ fn a_heading_without_a_column_that_is_needed_names_it() {
     let error = |text: &str| read(text.as_bytes()).expect_err(text).to_string();
     let line = error("time,offset,blocks\n1,2,3\n");
     assert!(line.contains("no column for length (size in bytes; sectors)"), "{line}");
-    assert!(line.contains("it names time, offset, blocks: rename"), "{line}");
+    assert!(line.contains("it has time, offset, blocks: rename"), "{line}");
     let line = error("key,op,size,op_count,key_size\n1668,GET,82,1,40\n");
     assert!(line.contains("for offset") && line.contains("a column offset of zeroes"), "{line}");
     let line = error("0,a,22,304,0,get,0\n");
@@ -288,7 +288,7 @@ fn a_field_that_is_not_used_may_have_any_bytes() {
         assert_eq!((found.len(), found[0].op, found[1].op), (2, Read, Write));
     }
     let error = read(b"time_us,file,offset,size\n1,\"open,0,512\n").expect_err("a used one");
-    assert!(error.to_string().contains("column 2: quotes that do not match"), "{error}");
+    assert!(error.to_string().contains("column 2: unbalanced quotes"), "{error}");
 }
 
 /// An id that is the hash of a name was "no sector".
@@ -305,7 +305,7 @@ fn ids_of_64_bits_are_read_and_said() {
     offsets.sort_unstable();
     offsets.dedup();
     assert_eq!((offsets.len(), offsets[0]), (4, 4096));
-    assert_eq!(notes, ["3 ids are no sectors of a disk: they are taken for places on one"]);
+    assert_eq!(notes, ["3 ids are not sectors of a disk; they are mapped to sectors"]);
 }
 
 /// fio has no escapes: `%41` is a name, and a name may begin with `#`.
@@ -327,7 +327,7 @@ fn names_in_formats_without_escapes_are_as_they_are() {
 /// "none of the known formats" did not say what they are.
 #[test]
 fn other_formats_are_named_with_what_to_do() {
-    let error = |bytes: &[u8]| read(bytes).expect_err("no trace").to_string();
+    let error = |bytes: &[u8]| read(bytes).expect_err("not a foreread trace").to_string();
     for (bytes, words) in [
         (&b"BZh91AY&SY\x01\x02"[..], "bzip2 -dc FILE | foreread-lab trace -"),
         (b"\xff\xfe1\x00,\x00", "iconv -f UTF-16 -t UTF-8 FILE"),

@@ -139,7 +139,7 @@ fn kib(said: &str) -> (Option<String>, String) {
     };
     let mut words = amount.split_whitespace();
     let Some(number) = words.next().and_then(|word| word.parse::<u64>().ok()) else {
-        return (None, ", which tuned cannot read as a number of KiB".to_owned());
+        return (None, ", which tuned cannot parse as a number of KiB".to_owned());
     };
     let (kib, of) = match words.next() {
         Some(unit) if unit.starts_with('s') => (number / 2, "in sectors: "),
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(said("4096"), ("4096".to_owned(), ", 4096 KiB".to_owned()));
         assert_eq!(said("8192 s"), ("4096".to_owned(), ", in sectors: 4096 KiB".to_owned()));
         assert_eq!(said(">4096"), (String::new(), ", at least 4096 KiB".to_owned()));
-        assert!(said("8192s").1.contains("cannot read"), "the blank is missing");
+        assert!(said("8192s").1.contains("cannot parse"), "the blank is missing");
     }
 
     #[test]

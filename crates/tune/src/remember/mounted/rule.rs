@@ -18,7 +18,7 @@ const WRITTEN_BY: &str = "# Written by foreread on";
 pub(super) fn write(sys: &SystemRoot, date: &str, program: &Path) -> io::Result<()> {
     if !is_plain_path(program) {
         return Err(io::Error::other(format!(
-            "{} has characters that no udev rule can name; install foreread elsewhere",
+            "{} has characters that a udev rule cannot contain; install foreread elsewhere",
             program.display()
         )));
     }
@@ -91,7 +91,7 @@ pub(super) fn finding(sys: &SystemRoot) -> Option<String> {
             let why = replaceable_program(sys, Path::new(program));
             why.map(|why| format!("{MOUNT_RULE}: {why}"))
         }
-        Some(program) => Some(format!("{MOUNT_RULE} runs {program}, which is not there")),
+        Some(program) => Some(format!("{MOUNT_RULE} runs {program}, which does not exist")),
         None => Some(format!("{MOUNT_RULE} was edited since it was written")),
     }
 }

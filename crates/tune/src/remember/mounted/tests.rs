@@ -132,7 +132,7 @@ fn a_value_of_another_program_is_left() {
     machine.mount(52, "srv:/a", "4096\n");
     machine.remember(machine.known("0:52", true, 1024, 128));
     let undone = forget_mount(&machine.sys, "/mnt").expect("it is removed").expect("it is known");
-    assert!(undone.left.expect("it is left").contains("not ours"));
+    assert!(undone.left.expect("it is left").contains("did not set"));
     assert_eq!(machine.window(52), "4096");
 }
 
@@ -143,7 +143,7 @@ fn a_rule_that_is_gone_or_a_program_that_moved_is_said() {
     machine.remember(machine.known("0:52", false, 1024, 128));
     fs::remove_file(machine.sys.path("/usr/bin/foreread")).expect("it is removed");
     let found = verify_mounts(&machine.sys)[0].findings.join(" ");
-    assert!(found.contains("runs /usr/bin/foreread, which is not there"), "{found}");
+    assert!(found.contains("runs /usr/bin/foreread, which does not exist"), "{found}");
     fs::remove_file(machine.sys.path(MOUNT_RULE)).expect("it is removed");
     let found = verify_mounts(&machine.sys)[0].findings.join(" ");
     assert!(found.contains("is gone"), "{found}");

@@ -33,7 +33,10 @@ fn what_was_measured_and_remembered_is_what_counts() {
     );
     let drift = of(&examination, "sda", "read-ahead-not-as-remembered");
     let command = "echo 1024 > /sys/block/sda/queue/read_ahead_kb";
-    assert_eq!(drift.mend[0], format!("{command} # 8192 KiB (8M) was not measured beside it"));
+    assert_eq!(
+        drift.mend[0],
+        format!("{command} # 8192 KiB (8M) was not measured in the same run")
+    );
     assert_eq!(drift.confidence, Confidence::Measured);
 }
 

@@ -159,7 +159,7 @@ mod tests {
         let open = vec![Refusal::ChangeUncertain { to_kib: 1024, now_kib: 128 }];
         let line = headline(&report(1024, [128, 2048], 128, open), TuneAction::Report);
         assert!(line.starts_with("sda: 1M measured best, but not reliably, for"), "{line}");
-        assert!(line.contains("--apply would refuse: the noise leaves open"), "{line}");
+        assert!(line.contains("--apply would refuse: because of noise"), "{line}");
         let line = headline(&report(8192, [2048, 2048], 8192, Vec::new()), TuneAction::Report);
         assert!(line.starts_with("sda: 8M stays for mixed reads"), "{line}");
         let mut tie = report(1024, [512, 1024], 1024, Vec::new());
