@@ -23,8 +23,9 @@ pub(super) fn check_kind(path: &Path, kind: FileType) -> Result<(), OpenError> {
     }
 }
 
-/// Refuses regular files whose content the kernel makes up as it is read: their length says nothing,
-/// and those of procfs would read as empty files.
+/// Refuses regular files whose content the kernel makes up as it is read.
+///
+/// Their length says nothing: a file of procfs would read as an empty one.
 pub(super) fn check_content(path: &Path, file: &File) -> Result<(), OpenError> {
     let magic = fstatfs(file).ok().and_then(|stat| u64::try_from(stat.f_type).ok());
     match magic.and_then(made_up_by) {
