@@ -274,7 +274,8 @@ impl ServerState {
         match admission {
             Admission::Admitted => {}
             Admission::Replaced(oldest) => {
-                shared.refused(oldest.peer, &"closed during its handshake, to admit a newer client")
+                shared
+                    .refused(oldest.peer, &"closed during its handshake, to admit a newer client");
             }
             Admission::Full => return shared.refused_as_full(socket.peer),
         }
