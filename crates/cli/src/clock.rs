@@ -10,7 +10,7 @@ pub fn clock() -> Instant {
     Instant::now()
 }
 
-/// The processor time of this process so far: user and system, all its threads.
+/// Returns the CPU time of this process: user and system, all its threads.
 pub(crate) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(time).expect("processor time is not negative")

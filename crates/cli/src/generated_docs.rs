@@ -97,7 +97,7 @@ fn write_pages(directory: &Path, mut root: Command, out: &mut Printer) -> Result
     out.line(&format!("{count} pages in {}", directory.display()))
 }
 
-/// A page for a command and for each of those below it.
+/// Writes a page for a command and for each of its subcommands.
 fn write_tree(
     command: &Command,
     name: &str,

@@ -153,7 +153,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// All bytes of a file.
+    /// Creates the range of all bytes of a file.
     pub fn whole(file: &foreread::File) -> Self {
         let (metadata, contents) = (file.stream(), file.stream());
         // Inodes and blocks of directories lie anywhere; what is ahead of one is another's.

@@ -20,7 +20,7 @@ pub fn spinner() -> ProgressBar {
     bar
 }
 
-/// A share of a bar's 100 steps.
+/// Converts a share to steps of a bar with 100 steps.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
 pub fn percent(share: f64) -> u64 {
     (share.clamp(0.0, 1.0) * 100.0) as u64

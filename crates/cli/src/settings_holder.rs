@@ -22,8 +22,8 @@ pub fn holder() -> io::Result<TemporarySettings> {
     TemporarySettings::new(holder, &SystemRoot::here())
 }
 
-/// Main function of that process. It must outlive this process, so it ignores the signals by which
-/// a service manager stops all processes of a unit.
+/// Runs the process that holds the settings. It must outlive this process, so it ignores the
+/// signals by which a service manager stops all processes of a unit.
 pub fn hold() -> io::Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::default())?;

@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::{flag, low_level};
 
-/// A write beyond the limit of file sizes (`ulimit -f`) is an error of that write, not the end of
-/// this process. By a handler, so that commands which we run get the signal's own meaning back.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail, instead of ending this process. By
+/// a handler, so that commands which we run get the signal's own meaning back.
 pub fn survive_file_size_limit() {
     // If the system refuses it, the signal keeps its meaning.
     let _ = flag::register(SIGXFSZ, Arc::default());
@@ -50,7 +50,7 @@ pub fn on_signals(mut stop: impl FnMut() + Send + 'static) -> io::Result<()> {
     Ok(())
 }
 
-/// A flag that SIGINT, SIGTERM and SIGHUP set, for measurements that look at it. A second one
+/// Returns a flag that SIGINT, SIGTERM and SIGHUP set, for measurements that poll it. A second one
 /// has its default effect: it ends the process at once.
 pub fn interrupt_flag() -> io::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));

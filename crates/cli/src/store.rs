@@ -94,7 +94,7 @@ impl StoreAccess {
         Ok(StoreClient::new(options, prices_of_environment()?))
     }
 
-    /// Refuses: this program was built without stores.
+    /// Fails: this program was built without stores.
     #[cfg(not(feature = "objects"))]
     pub fn client(self) -> Result<StoreClient, Failure> {
         let line = "this foreread was built without stores; build it with the cargo feature \

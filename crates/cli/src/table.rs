@@ -55,7 +55,7 @@ pub fn print<const COLUMNS: usize>(
     Ok(())
 }
 
-/// The first column, and some of the others.
+/// Prints the first column and some of the others.
 fn part<const COLUMNS: usize>(
     out: &mut Printer,
     heading: &[&str; COLUMNS],
@@ -87,12 +87,12 @@ fn part<const COLUMNS: usize>(
     Ok(())
 }
 
-/// A heading, broken between words where its column is narrower.
+/// Splits a heading between words to fit its column.
 fn heading_lines(heading: &str, width: usize) -> Vec<String> {
     if columns_of(heading) <= width { vec![heading.to_owned()] } else { wrap("", heading, width) }
 }
 
-/// One line: the first column left, the others right.
+/// Formats a line: the first column left-aligned, the others right-aligned.
 fn aligned<'c>(cells: impl Iterator<Item = (usize, &'c str)>, widths: &[usize]) -> String {
     let mut line = String::new();
     for (column, cell) in cells {
@@ -113,7 +113,7 @@ fn columns_of(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A cell that may have nothing to say.
+/// Formats a value, or `-` for none.
 pub fn or_dash(value: Option<impl Display>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }

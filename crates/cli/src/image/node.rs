@@ -52,7 +52,7 @@ impl ImageNode {
     }
 }
 
-/// A kind's letter, and its name.
+/// Returns the letter and the name of a file type.
 pub fn kind(kind: FileKind) -> (char, &'static str) {
     match kind {
         FileKind::Regular => ('-', "file"),
@@ -65,7 +65,7 @@ pub fn kind(kind: FileKind) -> (char, &'static str) {
     }
 }
 
-/// A mode as `ls -l` has it: `drwxr-sr-t`.
+/// Formats a mode like `ls -l`: `drwxr-sr-t`.
 pub fn mode(inode: &Inode) -> String {
     let mode = inode.mode;
     let mut text = String::from(kind(inode.kind).0);
@@ -86,7 +86,7 @@ pub fn mode(inode: &Inode) -> String {
     text
 }
 
-/// A point in time in UTC, to the nanosecond: `2026-11-22T10:30:12.000000000Z`.
+/// Formats a time in UTC, to the nanosecond: `2026-11-22T10:30:12.000000000Z`.
 pub fn time(time: Timestamp) -> String {
     let (date, clock) = date_and_clock(time);
     format!("{date}T{clock}.{:09}Z", time.nanos)
@@ -107,9 +107,9 @@ fn date_and_clock(time: Timestamp) -> (String, String) {
     (format!("{year:04}-{month:02}-{day:02}"), format!("{hours:02}:{minutes:02}:{seconds:02}"))
 }
 
-/// Year, month and day of a day that is counted from 1970-01-01 on.
+/// Returns year, month and day of a day counted from 1970-01-01.
 ///
-/// Years are counted from March on, so that the day that some of them have is the last.
+/// Years are counted from March, so that the leap day is the last day.
 fn date(day: i64) -> (i64, i64, i64) {
     const DAYS_IN_400_YEARS: i64 = 146_097;
     // From 0000-03-01 to 1970-01-01.

@@ -32,7 +32,7 @@ impl BareObject {
         Ok(self.object.read_exact_at(to, offset)?)
     }
 
-    /// A file of an engine with an empty cache.
+    /// Opens a file of an engine with an empty cache.
     pub(crate) fn open_file(
         &self,
         engine: &Engine,

@@ -42,7 +42,7 @@ pub struct Flood<'a> {
 }
 
 impl Flood<'_> {
-    /// All methods in turns, and another one begins each round: A B C, B C A, C A B.
+    /// Measures all methods in rounds; each round begins with another one: A B C, B C A, C A B.
     pub fn measure(&self, bar: &ProgressBar) -> io::Result<Vec<FloodRow>> {
         let kernel = KernelDisk::new(self.target.disk.clone());
         for method in self.methods {

@@ -56,7 +56,7 @@ pub(crate) fn remove_left_behind(process: u32) {
     }
 }
 
-/// A process that ends leaves its cgroup a little later than it closes its files.
+/// Removes the cgroup, with retries: an ending process leaves it shortly after it closes its files.
 fn remove(group: &Path) {
     let end = clock() + LEAVES_WITHIN;
     while cgroup::remove(group).is_err() && group.exists() && clock() < end {
@@ -72,8 +72,8 @@ fn group_of(root: &str, process: u32) -> PathBuf {
     Path::new(root).join(format!("foreread-demo-{process}"))
 }
 
-/// The root of the hierarchy that has the memory controller, this process's place in it, and the
-/// name of the limit there.
+/// Returns the root of the hierarchy with the memory controller, the cgroup of this process in it,
+/// and the name of the limit file.
 fn hierarchy() -> io::Result<(&'static str, PathBuf, &'static str)> {
     let own = fs::read_to_string("/proc/self/cgroup")?;
     let path_in = |is_it: &dyn Fn(&str) -> bool| {

@@ -195,7 +195,7 @@ impl<'a> NbdLoad<'a> {
         requests.extend(block.to_be_bytes());
     }
 
-    /// One reply, whole.
+    /// Takes one complete reply.
     fn take(&mut self, reply: &[u8]) -> io::Result<()> {
         let (head, data) = reply.split_at(REPLY);
         let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
@@ -239,7 +239,7 @@ impl<'a> NbdLoad<'a> {
     }
 }
 
-/// A sum of all words, each turned by its place: it does not matter in which order blocks come.
+/// Returns a sum of all words, each rotated by its position: blocks may arrive in any order.
 fn sum_of(bytes: &[u8], offset: u64) -> u64 {
     let word = |word: &[u8]| {
         u64::from_le_bytes(word.try_into().expect("chunks and fields of eight bytes are sliced"))

@@ -1,6 +1,6 @@
 //! Numbers that look random and are the same each time.
 
-/// A number that looks random, from one that does not (Steele, Lea, Flood: `SplitMix`, 2014).
+/// Returns a pseudorandom number for an input (Steele, Lea, Flood: `SplitMix`, 2014).
 pub(crate) fn mix(mut z: u64) -> u64 {
     z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

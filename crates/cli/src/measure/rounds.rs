@@ -24,7 +24,8 @@ pub struct Rounds<'a> {
     pub direct_time: Duration,
 }
 
-/// One pattern by all methods, in turns, and another method begins each round: A B C B C A C A B ..
+/// Measures one pattern by all methods, in rounds that begin with another method each: A B C B C A
+/// C A B ..
 ///
 /// All methods thus see the same load on the machine, and a cache below the kernel favours each in
 /// turn. For the same reason, random pages differ between rounds.

@@ -15,7 +15,7 @@ pub(crate) struct SlowDevice {
 }
 
 impl SlowDevice {
-    /// One for all threads: their requests wait for each other, as the model has it.
+    /// Returns one device for all threads: their requests wait for each other, as in the model.
     pub(crate) fn shared(delay: Delay) -> Arc<Mutex<Self>> {
         Arc::new(Mutex::new(Self { model: DelayModel::new(delay), started: clock() }))
     }

@@ -61,13 +61,13 @@ impl SlowMount {
         Ok(Self { root, server, ask, answers })
     }
 
-    /// The file, through the kernel's page cache.
+    /// Opens the file, through the kernel's page cache.
     pub(crate) fn open(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.root, FILE_NAME, flags, Mode::empty())?.into())
     }
 
-    /// The kernel's name for the mount, as `st_dev` has it.
+    /// Returns the device number of the mount, as in `st_dev`.
     pub(crate) fn device(&self) -> Option<u64> {
         rustix::fs::fstat(&self.root).ok().map(|stat| stat.st_dev)
     }

@@ -30,7 +30,7 @@ impl StoreClient {
         self.0.open(url).map_err(failed)
     }
 
-    /// An object as a file of an engine, which remembers its store if it remembers devices.
+    /// Opens an object as a file of an engine, which remembers the store if it remembers devices.
     pub(crate) fn open_file(
         &self,
         engine: &Engine,
@@ -40,7 +40,7 @@ impl StoreClient {
         Ok(self.open_identified(engine, url, options)?.0)
     }
 
-    /// The same, and which version of which object it is.
+    /// Like [`Self::open_file`], and returns the object's identity and version.
     pub fn open_identified(
         &self,
         engine: &Engine,
@@ -54,7 +54,7 @@ impl StoreClient {
         Ok((opened.map_err(|error| error.to_string())?, identity))
     }
 
-    /// The keys that begin with a prefix.
+    /// Returns the keys that begin with a prefix.
     pub fn prefix(&self, url: &str) -> Result<Prefix, Failure> {
         self.0.prefix(url).map_err(failed)
     }
@@ -89,7 +89,7 @@ impl StoreClient {
     }
 }
 
-/// The failure of a measurement that a store refuses.
+/// Returns the failure of a measurement that a store refuses.
 pub fn refuses(url: &str) -> Failure {
     Failure::Check(format!(
         "{url}: the store refuses requests (503 or 429) again and again; try later, or ask for a \
@@ -113,7 +113,7 @@ pub fn is_prefix(url: &str) -> bool {
     ObjectUrl::parse(url).is_ok_and(|url| url.is_prefix())
 }
 
-/// The time of modification that a store states.
+/// Returns the modification time that a store reports.
 pub fn modified(meta: &foreread_object::object_store::ObjectMeta) -> Timestamp {
     Timestamp { seconds: meta.last_modified.timestamp(), nanos: 0 }
 }

@@ -221,10 +221,10 @@ const FACTOR: f64 = 4.0;
 /// Consecutive deviations that rule out a hiccup: as many as change a device model.
 const RUN: i32 = 8;
 
-/// No device takes more than ten seconds for a request, or for a KiB.
+/// Largest plausible cost of a request, or of a KiB: ten seconds.
 const NS_MAX: f64 = 1e10;
 
-/// More than any device can queue.
+/// Largest plausible parallelism, above the queue depth of any device.
 const PARALLEL_MAX: u32 = 1 << 16;
 
 #[cfg(test)]

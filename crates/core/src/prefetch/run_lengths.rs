@@ -246,7 +246,7 @@ impl RunLengths {
 }
 
 impl CountedRun {
-    /// Not counted.
+    /// Value for a stream that is not counted.
     pub(super) const NOWHERE: Self = Self(0);
 
     /// Marks the stream as not counted for the device.

@@ -49,7 +49,7 @@ pub struct Streams {
     latest: LatestStream,
     /// Shares of dropped streams, until [`Self::take_dropped`].
     dropped: [ShareId; DROPPED_MAX],
-    /// Run in which the stream matched last had been counted as ended.
+    /// Run of the stream matched last, if it had already been counted as ended.
     resumed: CountedRun,
     /// Search results for the current question.
     near: NearStreams,

@@ -301,7 +301,7 @@ const FAR_REQUESTS: u64 = 4;
 /// several requests at once, faster than any object store.
 const REMOTE_NS: f64 = 2e6;
 
-/// More than most machines have.
+/// Largest number of devices with an estimator; most machines have fewer.
 const DISKS_MAX: usize = 64;
 
 /// 1 GiB, a second of a fast device. Memory limits the window long before.

@@ -123,7 +123,7 @@ impl CsvFile {
     }
 }
 
-/// The values of a figure, in the order of its columns.
+/// Returns the values of a figure, in the order of its columns.
 fn values(figure: Option<ComparedFigure>) -> [Option<f64>; 5] {
     let Some(ComparedFigure { over_seeds, over_first }) = figure else { return [None; 5] };
     let MeanInterval { mean, half_width } = over_seeds;
@@ -136,12 +136,12 @@ fn values(figure: Option<ComparedFigure>) -> [Option<f64>; 5] {
     ]
 }
 
-/// A cell with text.
+/// Formats a cell with text.
 pub(crate) fn text_cell(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
 
-/// A cell with a value; empty if there is none.
+/// Formats a cell with a value; empty for none.
 pub(crate) fn value_cell(value: Option<impl ToString>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }

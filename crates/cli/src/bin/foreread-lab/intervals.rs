@@ -5,7 +5,7 @@
 use foreread_sim::comparison::ComparedFigure;
 use foreread_sim::mean_interval::RatioInterval;
 
-/// A mean with its interval, if it has one.
+/// Formats a mean, with its interval if it has one.
 pub(crate) fn mean(figure: ComparedFigure, digits: usize) -> String {
     let mean = figure.over_seeds.mean;
     match figure.over_seeds.half_width {
@@ -14,12 +14,12 @@ pub(crate) fn mean(figure: ComparedFigure, digits: usize) -> String {
     }
 }
 
-/// The same; `-` of none.
+/// Like [`mean`]; `-` for none.
 pub(crate) fn some_mean(figure: Option<ComparedFigure>, digits: usize) -> String {
     figure.map_or_else(|| "-".to_owned(), |figure| mean(figure, digits))
 }
 
-/// A ratio with its interval, if it has one; `-` of none.
+/// Formats a ratio, with its interval if it has one; `-` for none.
 pub(crate) fn ratio(ratio: Option<RatioInterval>) -> String {
     match ratio {
         Some(RatioInterval { ratio, low: Some(low), high: Some(high) }) => {

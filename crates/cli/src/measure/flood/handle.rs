@@ -31,7 +31,7 @@ pub(crate) enum FloodWriter {
     Foreread(foreread::File),
 }
 
-/// One method, cold.
+/// Opens one method with a cold cache.
 pub(super) fn open(
     method: &FloodMethod,
     target: &FloodTarget,
@@ -61,7 +61,7 @@ pub(super) fn open(
 }
 
 impl FloodWriter {
-    /// Writes; the device has it on return.
+    /// Writes; the device has the bytes on return.
     ///
     /// Writes with [`WriteMode::WriteThrough`] in foreread; a write-back cache would measure
     /// itself.

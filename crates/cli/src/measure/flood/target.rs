@@ -76,7 +76,7 @@ fn open(path: &Path, is_block_device: bool, flags: OFlags) -> io::Result<File> {
     File::options().read(true).write(true).custom_flags(flags).open(path)
 }
 
-/// Whole pages of a file or a device.
+/// Returns the length of a file or device in whole pages.
 fn length(mut file: &File) -> io::Result<u64> {
     Ok(file.seek(SeekFrom::End(0))? / PAGE * PAGE)
 }

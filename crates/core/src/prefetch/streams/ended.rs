@@ -72,7 +72,7 @@ fn is_uncounted(entry: &StreamEntry) -> bool {
 /// Arrivals without a match after which a stream counts as ended, unless it comes back.
 const ENDED_AFTER: u32 = 16;
 
-/// The same for a strided stream, as a multiple in windows requested.
+/// The same for a strided stream, in multiples of its requested windows.
 const MEETINGS: u32 = 16;
 
 /// Confirmed streams checked at each question.

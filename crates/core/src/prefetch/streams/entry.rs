@@ -261,5 +261,5 @@ impl StreamDirection {
     }
 }
 
-/// No file has this page.
+/// Page index that means no marker.
 pub(super) const NO_MARKER: PageIndex = PageIndex(u64::MAX);

@@ -170,7 +170,7 @@ fn outputs(plan: &ReplayPlan, simulated: &SimulatedPlan) -> Result<OutputFiles, 
     Ok(OutputFiles { page, table, series })
 }
 
-/// The file of `--html`, where there is no other.
+/// Creates the file of `--html`.
 fn html_file(plan: &ReplayPlan) -> Result<Option<HtmlFile>, Failure> {
     let inputs: Vec<_> = traces_of(plan).collect();
     let mut outputs = CommandOutputs::beside(&inputs);

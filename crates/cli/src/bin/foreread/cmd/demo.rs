@@ -86,7 +86,7 @@ fn compare(plan: &DemoPlan, out: &mut Printer) -> Result<(), Failure> {
     page.map_or(Ok(()), |(file, page)| file.write(page))
 }
 
-/// The target as it is, by all access methods.
+/// Runs all access methods on the target without delay.
 fn plain(target: &BenchTarget, runs: u32, bar: &ProgressBar) -> Result<Vec<BenchRow>, Failure> {
     let testbed = Testbed::new(target, None, Policy::default(), None, MEMORY)
         .map_err(|error| Failure::WrongUse(error.to_string()))?;

@@ -127,7 +127,7 @@ pub(crate) fn run(args: &LsArgs, out: &mut Printer) -> Result<(), Failure> {
     }
 }
 
-/// An inode, and where it leads if it is a link.
+/// Returns an inode with its target, if it is a symbolic link.
 fn found(fs: &Ext4<Image>, inode: Inode) -> Result<(Inode, Option<Vec<u8>>), Error> {
     let is_link = inode.kind == FileKind::Symlink;
     match is_link.then(|| fs.read_link(&inode)).transpose() {

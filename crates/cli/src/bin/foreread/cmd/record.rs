@@ -180,7 +180,7 @@ fn say(plan: &RecordPlan, totals: &RecordTotals) {
     }
 }
 
-/// The first processes by number and name, and how many more there are.
+/// Formats the first processes by number and name, and the number of others.
 fn names(left: &[LeftProcess]) -> String {
     let shown = |process: &LeftProcess| format!("{} ({})", process.id, process.name);
     let names: Vec<String> = left.iter().take(LEFT_SHOWN).map(shown).collect();

@@ -149,7 +149,7 @@ fn refuse_one_file_twice(plan: &ServePlan) -> Result<(), Failure> {
     given.try_for_each(|(option, path)| outputs.reserve(option, path))
 }
 
-/// The file of --pid-file, if it is wanted.
+/// Creates the file of --pid-file, if requested.
 fn pid_file(plan: &ServePlan) -> Result<Option<PidFile>, Failure> {
     let create = |path: &Path| {
         let inputs = [CommandInput { name: "TARGET", path: &plan.target }];

@@ -51,7 +51,7 @@ pub(super) fn run(args: &ItableArgs, out: &mut Printer) -> Result<(), Failure> {
 }
 
 fn of_table(subject: &TableSubject, json: bool, out: &mut Printer) -> Result<(), Failure> {
-    // All of the answer before any of it is printed.
+    // Computes all lines before any is printed.
     let explained = subject.blocks.iter().map(|block| explain(subject, *block));
     let explained = explained.collect::<Result<Vec<_>, _>>()?;
     if json {
@@ -90,7 +90,7 @@ fn picture(read: &TableRead) -> Option<String> {
     is_drawn.then(|| format!("  |{}|", (first..=last).map(letter).collect::<String>()))
 }
 
-/// As many blocks as fit on a line.
+/// Largest number of blocks that fit on a line.
 const WIDEST_PICTURE: u64 = 64;
 
 #[cfg(test)]

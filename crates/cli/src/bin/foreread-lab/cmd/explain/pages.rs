@@ -18,7 +18,7 @@ pub(super) struct ResidentPages {
 }
 
 impl ResidentPages {
-    /// The run that holds the page.
+    /// Returns the run that contains the page.
     fn run_of(&self, page: PageIndex) -> Option<Range<PageIndex>> {
         let (&start, &end) = self.runs.range(..=page).next_back()?;
         (page < end).then_some(start..end)

@@ -24,7 +24,7 @@ use foreread_cli::output::{Failure, Printer};
 struct ReadaheadPlan {
     policy: Policy,
     limits: WindowLimits,
-    /// One past the file's last byte.
+    /// Returns the length of the file.
     file_end: ByteCount,
     rules: Rules,
     /// Cache before the first read.

@@ -91,7 +91,7 @@ pub(super) fn run(args: &ScheduleArgs, out: &mut Printer) -> Result<(), Failure>
     }
 }
 
-/// All dispatches.
+/// Computes all dispatches.
 ///
 /// ```text
 ///   arrivals     a b      c         d           d is late

@@ -315,7 +315,7 @@ impl ReplayArgs {
         ReplayTiming { kind: self.pace, scale: self.scale }
     }
 
-    /// The memory sizes of the engine's or the simulated cache.
+    /// Returns the memory sizes of the engine's or the simulated cache.
     fn memories(&self, default: &[ByteCount], max: ByteCount) -> Result<Vec<ByteCount>, Failure> {
         let memories = if self.memory.is_empty() { default } else { &self.memory };
         let min = PageCache::MIN_BOUND;

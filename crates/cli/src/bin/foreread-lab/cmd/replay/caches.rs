@@ -71,7 +71,7 @@ fn page(rows: &[MissRow]) -> ReportPage {
     page
 }
 
-/// Which policy misses least at the smallest capacity.
+/// Names the policy that misses least at the smallest capacity.
 fn headline(rows: &[MissRow]) -> String {
     let by_misses = |one: &&MissRow, other: &&MissRow| {
         (one.capacity, one.misses).cmp(&(other.capacity, other.misses))

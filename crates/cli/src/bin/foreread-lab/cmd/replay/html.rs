@@ -26,7 +26,7 @@ pub(super) struct TraceReplays<'r> {
     pub(super) is_only: bool,
 }
 
-/// The page around the sections of all traces.
+/// Builds the page from the sections of all traces.
 pub(super) fn page(
     rows: &[ReplayRow],
     notes: &[String],
@@ -47,7 +47,7 @@ pub(super) fn page(
     page
 }
 
-/// The section of one trace.
+/// Builds the section of one trace.
 pub(super) fn section(of: &TraceReplays<'_>) -> ReportSection {
     let first = &of.rows[0];
     let mut section = ReportSection::new(&first.setup.trace);
@@ -89,7 +89,7 @@ fn table(rows: &[ReplayRow]) -> ReportTable {
     table
 }
 
-/// The row with the least waiting at the smallest memory.
+/// Returns the row with the least waiting at the smallest memory.
 fn best(rows: &[ReplayRow]) -> Option<usize> {
     let smallest = rows.iter().map(|row| row.setup.memory).min()?;
     let of_smallest = rows.iter().enumerate().filter(|(_, row)| row.setup.memory == smallest);
@@ -97,7 +97,7 @@ fn best(rows: &[ReplayRow]) -> Option<usize> {
     best.map(|(n, _)| n)
 }
 
-/// The labels of rows, in their order.
+/// Returns the distinct labels, in order of the rows.
 fn labels(rows: &[ReplayRow]) -> Vec<&str> {
     let mut labels = Vec::new();
     for row in rows {
@@ -108,7 +108,7 @@ fn labels(rows: &[ReplayRow]) -> Vec<&str> {
     labels
 }
 
-/// Memory sizes, in their order.
+/// Returns the distinct memory sizes, in order of the rows.
 fn memories(rows: &[ReplayRow]) -> Vec<u64> {
     let mut memories = Vec::new();
     for row in rows {
@@ -189,7 +189,7 @@ fn least_line(rows: &[ReplayRow]) -> Option<ChartLine> {
     (!points.is_empty()).then_some(ChartLine { name, points, is_stepped: false })
 }
 
-/// Chart of the waits: the share of reads that waited longer than a time.
+/// Draws the chart of the waits: the share of reads that waited longer than a time.
 fn distribution(of: &TraceReplays<'_>) -> LineChart {
     let smallest = of.rows.iter().map(|row| row.setup.memory).min();
     let rows = of.rows.iter().zip(of.figures).filter(|(row, _)| Some(row.setup.memory) == smallest);
@@ -198,8 +198,8 @@ fn distribution(of: &TraceReplays<'_>) -> LineChart {
     wait_distribution(format!("How long reads wait, with {memory}"), waits)
 }
 
-/// Chart of the waits, one line for each label: the share of reads that waited longer than a time.
-/// Excludes hits, which would dominate it.
+/// Draws the chart of the waits, one line for each label: the share of reads that waited longer
+/// than a time. Excludes hits, which would dominate it.
 #[expect(clippy::cast_precision_loss, reason = "places in a chart")]
 pub(super) fn wait_distribution<'r>(
     title: String,

@@ -100,7 +100,7 @@ pub(super) fn run_all(
     run_in_order(&jobs, threads, &|count, _| begun(count), &run).into_iter().collect()
 }
 
-/// The bounds of each job: they follow from its memory alone.
+/// Computes the bounds of each job, which depend only on its memory.
 fn bounds(
     plan: &ReplayPlan,
     trace: &Path,

@@ -93,7 +93,7 @@ fn line(
     }
 }
 
-/// The end of a path, which tells more than its beginning.
+/// Shortens a path to its end, which tells more than its beginning.
 fn shortened(path: &str) -> String {
     let count = path.chars().count();
     if count <= LETTERS {

@@ -11,7 +11,7 @@ use crate::intervals::{about_means, mean, ratio, some_mean};
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::table;
 
-/// A table for each trace.
+/// Prints a table for each trace.
 pub(super) fn print(out: &mut Printer, rows: &[ReplayComparisonRow]) -> Result<(), Failure> {
     let of_one = |row: &ReplayComparisonRow| row.setup.policy == rows[0].setup.policy;
     let is_compared = !rows.iter().all(of_one);
@@ -69,7 +69,7 @@ fn percent(waits: ComparedFigure, reads: u64) -> String {
     }
 }
 
-/// The same, and the ratio to the first policy.
+/// Returns the same cells, and the ratio to the first policy.
 fn compared_cells(row: &ReplayComparisonRow) -> [String; COMPARED_HEADING.len()] {
     let mut cells = cells(row).into_iter().chain([ratio(row.waited_s.over_first)]);
     std::array::from_fn(|_| cells.next().expect("there are as many cells as columns"))

@@ -37,7 +37,7 @@ fn section(table: &SeedTable) -> ReportSection {
     section
 }
 
-/// Median and largest error of each table.
+/// Draws the median and largest error of each table.
 fn error_bars(tables: &[SeedTable]) -> BarChart {
     let group = |table: &SeedTable| {
         let errors = errors(table);

@@ -50,7 +50,7 @@ pub(super) fn markdown(out: &mut Printer, tables: &[SeedTable]) -> Result<(), Fa
     Ok(())
 }
 
-/// The cells of a table, a line each; a row is named once.
+/// Returns the cells of a table, one per line; a row is named once.
 pub(super) fn lines(table: &SeedTable) -> impl Iterator<Item = [String; 6]> {
     let mut last = "";
     table.cells.iter().map(move |cell| {
@@ -67,7 +67,7 @@ pub(super) fn lines(table: &SeedTable) -> impl Iterator<Item = [String; 6]> {
     })
 }
 
-/// The errors of its cells in percent, the smallest first.
+/// Returns the errors of its cells in percent, in ascending order.
 pub(super) fn errors(table: &SeedTable) -> Vec<f64> {
     let errors = table.cells.iter().filter_map(|cell| cell.error_percent).map(f64::abs);
     let mut errors: Vec<f64> = errors.collect();
@@ -93,7 +93,7 @@ pub(super) fn verdict(table: &SeedTable) -> String {
     format!("{holds}: {}", table.verdict.why)
 }
 
-/// Four digits, or as many as a whole number has.
+/// Formats a figure with four digits, or all digits of its whole part.
 fn figure(value: f64) -> String {
     let size = value.abs();
     if value == value.trunc() && size < 1e15 {
@@ -109,7 +109,7 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// A paragraph of the page.
+/// Formats a paragraph of the page.
 fn in_document(text: &str) -> String {
     wrap("", text, DOCUMENT).join("\n")
 }

@@ -39,7 +39,7 @@ pub(super) fn print(
     table::print(out, HEADING, patterns(rows).into_iter().map(|pattern| line(rows, pattern)))
 }
 
-/// The patterns, in their order.
+/// Returns the distinct patterns, in order of the rows.
 pub(super) fn patterns(rows: &[BenchRow]) -> Vec<AccessPattern> {
     let mut patterns: Vec<AccessPattern> = rows.iter().map(|row| row.pattern).collect();
     patterns.dedup();
@@ -79,7 +79,7 @@ pub(super) fn line(rows: &[BenchRow], pattern: AccessPattern) -> [String; 8] {
     ]
 }
 
-/// The largest windows: one figure where they are the same.
+/// Formats the largest windows, as one figure if they are equal.
 fn windows(rows: &[BenchRow]) -> String {
     let of = |method| rows.iter().find(|row| row.method == method).and_then(|row| row.window_kib);
     if rows.iter().any(|row| row.method == AccessMethod::Foreread)

@@ -14,7 +14,7 @@ pub(super) fn inputs_of(target: &Path) -> [CommandInput<'_>; 1] {
     [CommandInput { name: "TARGET", path: target }]
 }
 
-/// The file of --save, before an hour of measuring has passed.
+/// Creates the file of --save before the measurement, so that a wrong path fails early.
 pub(super) fn created(
     output: &BenchOutput,
     outputs: &mut CommandOutputs<'_>,

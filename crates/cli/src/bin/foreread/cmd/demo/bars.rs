@@ -7,7 +7,7 @@ pub(super) struct Bar {
     pub(super) figure: Result<f64, String>,
 }
 
-/// The lines of a plot: the longest bar ends at `width`.
+/// Returns the lines of a plot whose longest bar ends at `width`.
 pub(super) fn plot(bars: &[Bar], width: usize) -> Vec<String> {
     let names = bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
     let most = bars.iter().filter_map(|bar| bar.figure.as_ref().ok()).copied().fold(0.0, f64::max);

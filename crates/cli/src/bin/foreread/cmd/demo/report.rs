@@ -50,7 +50,7 @@ pub(super) fn print(
     out.paragraph("", &least(scenes, plain))
 }
 
-/// A title and its bars.
+/// Prints a title and its bars.
 fn print_scene(out: &mut Printer, figures: &SceneFigures) -> Result<(), Failure> {
     let SceneFigures { scene, default, best, foreread, skipped } = figures;
     let speed = |row: &BenchRow| Ok(row.mb_per_s.median);
@@ -103,7 +103,7 @@ fn print_bars(out: &mut Printer, bars: &[Bar]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The largest windows: one figure where they are the same.
+/// Formats the largest windows, as one figure if they are equal.
 fn windows(rows: &[BenchRow]) -> String {
     let of = |method| rows.iter().find(|row| row.method == method).and_then(|row| row.window_kib);
     match (of(AccessMethod::Buffered), of(AccessMethod::Foreread)) {

@@ -48,7 +48,7 @@ pub(super) struct SceneFigures {
 }
 
 impl SceneFigures {
-    /// All of them, for JSON.
+    /// Returns all rows, for JSON.
     pub(super) fn rows(self) -> impl Iterator<Item = BenchRow> {
         self.default.into_iter().chain(self.best).chain([self.foreread])
     }
@@ -144,8 +144,8 @@ impl Scene {
         Ok(SceneFigures { scene: self, default, best, foreread, skipped })
     }
 
-    /// The kernel with the best of the windows: each is tried once, the best as often as the others
-    /// are. None if none is faster than its default.
+    /// Measures the kernel with the best of the windows: each is tried once, and the best as often
+    /// as other methods. None if none is faster than its default.
     fn best(
         &self,
         testbed: &mut Testbed<'_>,

@@ -46,7 +46,7 @@ pub(super) fn merge(plan: &MergePlan, out: &mut Printer) -> Result<(), Failure> 
     }
 }
 
-/// A regular file of sensible size.
+/// Reads a regular file of plausible size.
 fn text_of(path: &std::path::Path) -> std::io::Result<String> {
     // Opening a pipe without a writer would block.
     let file = regular::open(path)?;
@@ -107,7 +107,7 @@ fn print_class(out: &mut Printer, fleet: &Fleet, class: &MachineClass) -> Result
     Ok(())
 }
 
-/// The first names, and how many more.
+/// Formats the first names, and the number of others.
 fn names(hosts: &[String]) -> String {
     const SHOWN: usize = 6;
     let shown = hosts.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");

@@ -10,7 +10,7 @@ use foreread_tune::mounts::{Governor, MountWindow};
 use foreread_cli::output::{Failure, Printer, plain};
 use foreread_cli::table::{self, or_dash};
 
-/// The table; below another one after an empty line.
+/// Prints the table, after an empty line if another table precedes it.
 pub(super) fn print(
     out: &mut Printer,
     mounts: &[MountWindow],
@@ -57,7 +57,7 @@ pub(super) fn row(mount: &MountWindow) -> [String; 6] {
     ]
 }
 
-/// The trees of all mounts.
+/// Prints the trees of all mounts.
 pub(super) fn print_stacks(out: &mut Printer, examination: &Examination) -> Result<(), Failure> {
     for layers in &examination.stacks {
         writeln!(out)?;
@@ -102,7 +102,7 @@ fn branches(layers: &[StackLayer], at: usize) -> String {
     }
 }
 
-/// A long text without its middle.
+/// Shortens a long text in the middle.
 fn short(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width {

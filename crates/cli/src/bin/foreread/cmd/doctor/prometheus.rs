@@ -11,7 +11,7 @@ use foreread_tune::doctor::Examination;
 use foreread_cli::output::Failure;
 use foreread_cli::output_file::{CommandOutputs, OutputFile};
 
-/// The file, before anything is examined.
+/// Creates the file before anything is examined.
 pub(super) fn created(
     path: &Path,
     outputs: &mut CommandOutputs<'_>,
@@ -68,7 +68,7 @@ fn metrics(examination: &Examination) -> String {
     text
 }
 
-/// A label's value: backslash, quote and line feed have to be escaped.
+/// Escapes backslash, quote and line feed in the value of a label.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

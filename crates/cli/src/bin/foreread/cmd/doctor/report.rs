@@ -63,7 +63,7 @@ pub(super) fn exit(findings: &[Finding]) -> Result<(), Failure> {
     }
 }
 
-/// One line a finding, for scripts.
+/// Prints one line per finding, for scripts.
 pub(super) fn check(out: &mut Printer, findings: &[Finding]) -> Result<(), Failure> {
     for finding in findings {
         let first = finding.mend.first().map_or("(no command)", String::as_str);

@@ -80,7 +80,7 @@ impl Control {
         Ok(Self { stopper, thread: Some(thread), file })
     }
 
-    /// The socket's file, for a process that ends without dropping this.
+    /// Returns the socket's file, for a process that ends without dropping this.
     pub(super) fn file(&self) -> SocketFile {
         self.file.clone()
     }
@@ -95,7 +95,7 @@ impl Drop for Control {
     }
 }
 
-/// The mount's own setting, or the server's answer.
+/// Answers for the mount's own setting, or passes the request to the server.
 fn answer(
     served: &Served,
     controls: &MountControls,

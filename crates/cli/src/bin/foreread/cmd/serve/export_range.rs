@@ -29,7 +29,7 @@ pub(super) fn export_range(
     }
 }
 
-/// TARGET and the part of it that is served, for people.
+/// Describes TARGET and the served part of it.
 pub(super) fn described(plan: &ServePlan) -> String {
     let target = plan.target.display();
     match plan.range {

@@ -17,7 +17,7 @@ pub(super) struct ListenAddresses {
 }
 
 impl ListenAddresses {
-    /// One address for each way in, the Unix socket first.
+    /// Returns one URI for each listener, the Unix socket first.
     pub(super) fn uris(&self, export: &str) -> Vec<String> {
         let unix = self.unix.iter().map(|path| unix_uri(path, export));
         let tcp = self.tcp.iter().map(|addr| tcp_uri(*addr, export));

@@ -216,7 +216,7 @@ fn share(part: u64, whole: u64) -> String {
     format!(" ({}.{} %)", percent / 10, percent % 10)
 }
 
-/// `1234567` as `1,234,567`.
+/// Formats `1234567` as `1,234,567`.
 fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

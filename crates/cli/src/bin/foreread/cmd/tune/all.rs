@@ -11,7 +11,7 @@ use foreread_tune::sysfs::{BlockDevice, BlockDeviceKind, SystemRoot};
 
 use foreread_cli::output::{Failure, Printer};
 
-/// Every device that can be measured and is not remembered.
+/// Measures every suitable device that is not remembered.
 pub(super) fn all(
     sys: &SystemRoot,
     remember: bool,

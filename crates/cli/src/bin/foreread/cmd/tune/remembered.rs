@@ -72,7 +72,7 @@ fn cells(sys: &SystemRoot, known: &Remembered) -> [String; 6] {
     ]
 }
 
-/// `read_ahead_kb=1024 fifo_batch=1`
+/// Formats settings as `read_ahead_kb=1024 fifo_batch=1`.
 pub(super) fn words(settings: &[DeviceSetting]) -> String {
     let word = |setting: &DeviceSetting| {
         let name = setting.attribute.rsplit('/').next().unwrap_or_default();

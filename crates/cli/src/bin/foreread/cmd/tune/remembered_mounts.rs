@@ -10,7 +10,7 @@ use foreread_tune::sysfs::SystemRoot;
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::table::or_dash;
 
-/// A row of `--list`.
+/// Returns a row of `--list`.
 pub(super) fn cells(sys: &SystemRoot, known: &RememberedMount) -> [String; 6] {
     let is_here = known.setting(sys).is_some();
     let absent = if is_here { "" } else { " (absent)" };

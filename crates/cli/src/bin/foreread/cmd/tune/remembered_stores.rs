@@ -81,7 +81,7 @@ impl RememberedStore {
         }
     }
 
-    /// A row of `--list`.
+    /// Returns a row of `--list`.
     pub(super) fn cells(&self) -> [String; 6] {
         let window = Exact(ByteCount(self.max_window_kib << 10));
         let first_byte = self.first_byte_ms.map(|ms| format!("first byte {ms:.0} ms"));

@@ -12,7 +12,8 @@ use foreread_tune::temporary_settings;
 use foreread_cli::output::{Failure, Printer};
 use foreread_cli::signals::interrupt_flag;
 
-/// Ctrl-C and the like set a flag; the second one ends us at once, and the holder restores.
+/// Returns the flag that Ctrl-C and other signals set. A second signal ends the process at once,
+/// and the holder restores the settings.
 pub(super) fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
     interrupt_flag().map_err(Failure::Stdout)
 }

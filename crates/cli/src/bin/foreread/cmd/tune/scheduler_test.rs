@@ -67,7 +67,7 @@ pub(super) fn may_set(sys: &SystemRoot, (major, minor): (u32, u32)) -> bool {
     })
 }
 
-/// The time, as the core counts it: from the first look on.
+/// Returns the time since the first call, as the core counts it.
 fn now() -> Nanos {
     static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     let since = clock().saturating_duration_since(*FIRST.get_or_init(clock));

@@ -86,13 +86,13 @@ fn parts(decisions: &[Decided], end: PageIndex, resident: &ResidentPages) -> Vec
     parts
 }
 
-/// The pages of a decision's window that the file has.
+/// Returns the pages of a decision's window that are in the file.
 fn read_by(decided: &Decided, end: PageIndex) -> Range<PageIndex> {
     let window = decided.decision.window;
     window.start.min(end)..window.end().min(end)
 }
 
-/// The number of each part's first page, where there is room for it.
+/// Formats the number of each part's first page, where it fits.
 fn heading(parts: &[Range<PageIndex>], column: Pages) -> String {
     let label = |part: &Range<PageIndex>| {
         let width = columns(part, column).count();
@@ -134,7 +134,7 @@ fn row(
     format!("{}  {}", drawn.join(":"), decided.decision.pattern.name())
 }
 
-/// The pages of each column of a part.
+/// Returns the pages of each column of a part.
 fn columns(part: &Range<PageIndex>, column: Pages) -> impl Iterator<Item = Range<PageIndex>> {
     let Range { start, end } = *part;
     let count = (end - start).0.div_ceil(column.0);

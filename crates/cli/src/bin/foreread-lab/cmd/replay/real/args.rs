@@ -56,7 +56,7 @@ impl RealArgs {
     }
 }
 
-/// The simulator has more policies than the engine.
+/// Refuses policies that exist only in the simulator.
 pub(in crate::cmd::replay) fn check_policy(policy: Policy) -> Result<(), Failure> {
     if Policy::ALL.contains(&policy) {
         return Ok(());

@@ -82,7 +82,7 @@ impl<'o> LaneReader<'o> {
         Ok(())
     }
 
-    /// Reads; true if all of it was in memory. Its handle has been prepared.
+    /// Reads, and returns true if all bytes were in memory. The handle must have been prepared.
     pub(super) fn read(
         &mut self,
         key: HandleKey,
@@ -176,7 +176,7 @@ fn direct(file: &File, to: &mut [u8], wanted: usize, offset: u64) -> io::Result<
     Ok(())
 }
 
-/// The whole pages around a read.
+/// Returns the whole pages around a read.
 fn aligned(offset: u64, length: u64) -> (u64, u64) {
     (offset / PAGE_SIZE * PAGE_SIZE, (offset + length).next_multiple_of(PAGE_SIZE))
 }

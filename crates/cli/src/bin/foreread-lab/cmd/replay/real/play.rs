@@ -163,7 +163,7 @@ impl Stage<'_> {
         }
     }
 
-    /// The reads of one lane.
+    /// Issues the reads of one lane.
     fn read_all(&self, lane: usize) {
         // Else the kernel gathers wake-ups within 50 us. Where it refuses, reads are as late.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));

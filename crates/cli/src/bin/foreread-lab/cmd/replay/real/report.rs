@@ -172,7 +172,7 @@ pub(super) const HEADING: [&str; 13] = [
     "length",
 ];
 
-/// A table and a sentence for each trace.
+/// Prints a table and a sentence for each trace.
 pub(super) fn print(out: &mut Printer, rows: &[RealRow]) -> Result<(), Failure> {
     print_each(
         out,

@@ -127,7 +127,7 @@ impl IssueSchedule {
         }
     }
 
-    /// The trace has no other reads.
+    /// Marks the end of the trace.
     pub(super) fn end(&mut self) {
         self.has_ended = true;
     }
@@ -158,7 +158,7 @@ impl IssueSchedule {
         }
     }
 
-    /// The read that a lane has taken returned at this time.
+    /// Records that the read taken by a lane returned at this time.
     pub(super) fn returned(&mut self, lane: usize, read: &DueRead, now: Nanos) {
         let free_since = &mut self.lanes[lane].free_since;
         assert!(*free_since <= now, "time does not go back");

@@ -111,8 +111,8 @@ impl RealTargets {
     }
 }
 
-/// An offset past the end begins again at the start; a read that crosses the end is moved before
-/// it, by whole pages.
+/// Wraps an offset past the end to the start, and moves a read that crosses the end before it, by
+/// whole pages.
 fn wrapped(offset: u64, length: u64, len: u64) -> u64 {
     if offset.saturating_add(length) <= len {
         return offset;
@@ -211,7 +211,7 @@ fn all_below(
     Ok((files, places))
 }
 
-/// A name without its root; None if it would lead out of a directory.
+/// Returns a name without its root; None if it would lead out of a directory.
 fn relative(name: &str) -> Option<PathBuf> {
     let mut path = PathBuf::new();
     for part in Path::new(name).components() {
@@ -224,7 +224,7 @@ fn relative(name: &str) -> Option<PathBuf> {
     (!path.as_os_str().is_empty()).then_some(path)
 }
 
-/// The directories that all names have in common.
+/// Returns the longest common directory of all names.
 fn common_directory(names: &[&str]) -> PathBuf {
     let mut names = names.iter().filter_map(|name| relative(name));
     let Some(first) = names.next() else { return PathBuf::new() };

@@ -29,7 +29,7 @@ pub(super) const HEADING: [&str; 14] = [
 /// Number of columns if a single policy is compared with nothing.
 pub(super) const OF_ONE_POLICY: usize = HEADING.len() - 2;
 
-/// The cells of a row.
+/// Returns the cells of a row.
 pub(super) fn cells(row: &ComparisonRow) -> [String; HEADING.len()] {
     // The mean of counts has a digit behind the point; one count has none.
     let digits = usize::from(row.seeds > 1);
@@ -52,7 +52,7 @@ pub(super) fn cells(row: &ComparisonRow) -> [String; HEADING.len()] {
     ]
 }
 
-/// The policy and its largest window; one without read-ahead has none.
+/// Formats the policy and its largest window, if it reads ahead.
 pub(super) fn label(row: &ComparisonRow) -> String {
     if row.policy == Policy::None.name() {
         return row.policy.to_owned();

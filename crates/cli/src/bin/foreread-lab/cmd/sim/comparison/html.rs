@@ -53,7 +53,7 @@ fn headline(rows: &[ComparisonRow]) -> String {
     format!("With {size}, no policy is faster than {}{interval}.", label(base))
 }
 
-/// A group for each memory size; a policy has one colour.
+/// Returns a group of bars for each memory size; each policy has one colour.
 fn groups(rows: &[ComparisonRow], figure: fn(&ComparisonRow) -> ComparedFigure) -> Vec<BarGroup> {
     let mut policies: Vec<&str> = rows.iter().map(|row| row.policy).collect();
     policies.dedup();

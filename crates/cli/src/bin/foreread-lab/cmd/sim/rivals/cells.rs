@@ -9,7 +9,7 @@ pub(super) const HEADING: [&str; 13] = [
     "x MIN", "unread", "waited s", "at rate",
 ];
 
-/// The cells of a row, as a person reads them.
+/// Formats the cells of a row for people.
 pub(super) fn cells(row: &RivalRow) -> [String; 13] {
     #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
     let over = |optimum: f64| format!("{:.2}", row.requests as f64 / optimum);
@@ -36,7 +36,7 @@ pub(super) fn cells(row: &RivalRow) -> [String; 13] {
 pub(super) const SUMMARY_HEADING: [&str; 5] =
     ["scenario", "MB/s", "fastest other", "waited s", "least waiting other"];
 
-/// The cells of a scenario.
+/// Returns the cells of a scenario.
 pub(super) fn summary_cells(summary: &RivalSummary<'_>) -> [String; 5] {
     let ours = summary.ours;
     let eviction = Some(ours.eviction).filter(|name| *name != CachePolicyKind::TwoLists.name());

@@ -45,7 +45,7 @@ pub(super) fn page(rows: &[RivalRow], losses: &[Loss]) -> ReportPage {
     page
 }
 
-/// Headline of the report: the scenarios in which `adaptive` is not the best choice.
+/// Returns the headline: the scenarios in which `adaptive` is not the best choice.
 fn headline(rows: &[RivalRow], losses: &[Loss]) -> String {
     let mut scenarios: Vec<&str> = rows.iter().map(|row| row.scenario).collect();
     scenarios.dedup();
@@ -64,7 +64,7 @@ fn headline(rows: &[RivalRow], losses: &[Loss]) -> String {
     }
 }
 
-/// The row with the most bytes a second, of equals the one with the least waiting.
+/// Returns the row with the most bytes a second; among equals, the one with the least waiting.
 fn best(rows: &[&RivalRow]) -> Option<usize> {
     let order = |one: &RivalRow, other: &RivalRow| {
         let speed = one.mb_per_s.total_cmp(&other.mb_per_s);

@@ -21,7 +21,7 @@ pub(super) fn print(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure>
     losses(out, "Where adaptive loses", rows)
 }
 
-/// The losses of `adaptive` by the rule of the page, under a heading, and why.
+/// Prints the losses of `adaptive` by the rule of the page, under a heading, with their reasons.
 fn losses(out: &mut Printer, heading: &str, rows: &[RivalRow]) -> Result<(), Failure> {
     let losses = rivals::losses(rows);
     writeln!(out, "\n## {heading}\n\n{RULE}\n")?;
@@ -52,7 +52,8 @@ fn losses(out: &mut Printer, heading: &str, rows: &[RivalRow]) -> Result<(), Fai
     Ok(())
 }
 
-/// The table of all scenarios and where a rival is ahead, for docs/lab/rivals-literature.md.
+/// Prints the table of all scenarios with the rivals that are ahead, for
+/// docs/lab/rivals-literature.md.
 pub(super) fn print_summary(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
     writeln!(out, "## All scenarios\n\n{SUMMARY}\n")?;
     writeln!(out, "| {} |\n|---|--:|---|--:|---|", SUMMARY_HEADING.join(" | "))?;
@@ -62,7 +63,7 @@ pub(super) fn print_summary(out: &mut Printer, rows: &[RivalRow]) -> Result<(), 
     losses(out, "Where a rival is ahead", rows)
 }
 
-/// The figures of rivals of the literature, for docs/lab/rivals-literature.md.
+/// Prints the figures of rivals in the literature, for docs/lab/rivals-literature.md.
 pub(super) fn print_literature(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
     writeln!(out, "## Figures")?;
     for rival in rivals::all() {

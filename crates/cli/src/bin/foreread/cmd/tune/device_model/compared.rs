@@ -17,7 +17,7 @@ use foreread_tune::report::{Latency, ParallelResult, Report, WindowResult};
 
 use crate::cmd::tune::simulated::SimulatedDevice;
 
-/// The parameters, as their file gives them; None if one is out of range.
+/// Returns the parameters as in their file; None if one is out of range.
 pub(super) fn model_of(device: &FittedDevice) -> Option<DeviceParams> {
     NamedDevice::parse(&device_table("candidate", device, &[])).ok().map(|named| named.model)
 }

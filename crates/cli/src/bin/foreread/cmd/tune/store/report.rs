@@ -73,7 +73,7 @@ pub(super) fn how(tuned: &TunedStore) -> String {
     )
 }
 
-/// The most that a sweep takes.
+/// Formats the largest cost of a sweep.
 pub(super) fn most(plan: &PlannedSweep, cost: Option<f64>) -> String {
     let cost = cost.map_or(String::new(), |cost| format!(", which cost {}", money(cost)));
     format!(
@@ -117,7 +117,7 @@ fn marked_cells(tuned: &TunedStore, row: &PointResult, first: &str) -> [String; 
     cells
 }
 
-/// Name and text, a line each.
+/// Returns the conclusions as lines of name and text.
 pub(super) fn conclusions(tuned: &TunedStore) -> Vec<(&'static str, String)> {
     let found = &tuned.findings;
     let mut lines = Vec::new();
