@@ -8,7 +8,7 @@ mod covered;
 mod fuzzed;
 mod limits;
 mod mapped;
-mod mounted;
+pub(crate) mod mounted;
 mod recorded;
 mod same;
 mod settings;

@@ -346,7 +346,8 @@ fn lies_and_holes_in_a_map_harm_only_themselves() {
     let error = file.read_exact_at(&mut bytes, named as u64).unwrap_err();
     assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
     drop(file);
-    assert_eq!(mount.end().lines().count(), 1);
+    let said = mount.end();
+    assert_eq!(said.lines().count(), 1, "{said}");
 }
 
 /// An image that becomes shorter, or loses its name, while it is mounted.

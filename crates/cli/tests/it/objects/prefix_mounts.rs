@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use crate::bucket_server::{BUCKET, BucketServer};
 use crate::common::{Command, Need, looks_until, needs, output, scratch};
 use crate::images::pattern;
+use crate::mount::mounted::without_use;
 use crate::objects::weed::weed;
 use crate::said;
 
@@ -64,7 +65,7 @@ impl PrefixMount {
         self.stderr.read_to_string(&mut said).unwrap();
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}: {said}");
-        said
+        without_use(&said)
     }
 }
 
