@@ -120,7 +120,7 @@ fn the_types_of_biosnoop_and_a_discard_beside_sectors_are_known() {
     let (found, notes) = noted(text.as_bytes());
     let of = |record: &Plain| (record.op, record.offset, record.length);
     assert_eq!((of(&found[0]), of(&found[1])), ((Write, 1234 * 512, 4096), (Read, 99 * 512, 8192)));
-    assert_eq!(notes, ["columns that were not understood, and not used: COMM, LAT(ms)"]);
+    assert_eq!(notes, ["ignored unknown columns: COMM, LAT(ms)"]);
     let (found, notes) = noted(b"time_us,rwbs,sector,sectors\n1,D,8,8\n2,WS,8,8\n");
     assert_eq!((found.len(), notes), (1, vec![]));
 }
