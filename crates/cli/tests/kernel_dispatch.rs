@@ -41,12 +41,15 @@ fn the_kernel_dispatches_as_rule_mq_does() {
     let lab = Lab::new();
     let seeds = match std::env::var("SEED") {
         Ok(seed) => seed.parse().map(|seed| seed..seed + 1).expect("SEED is a number"),
-        Err(_) => 0..LOADS,
+        Err(_) => 0..MOST_LOADS,
     };
-    let is_whole = seeds == (0..LOADS);
+    let is_whole = seeds == (0..MOST_LOADS);
     let (mut clear, mut identical) = (0, 0);
     let (mut batched, mut expired) = (0, 0);
     for seed in seeds {
+        if is_whole && seed >= LOADS && clear >= LEAST_CLEAR {
+            break;
+        }
         let mut trial = Trial::new(seed);
         let Some(compared) = trial.run(&lab) else { continue };
         clear += 1;
@@ -70,7 +73,7 @@ fn the_kernel_dispatches_as_rule_mq_does() {
     println!("{batched} not in the order of arrival, {expired} batches began with an expired one");
     assert!(identical * 100 >= clear * 80, "identical in only {identical} of {clear}");
     if is_whole {
-        assert!(clear >= LEAST_CLEAR, "only {clear} of {LOADS} were clear: a busy machine");
+        assert!(clear >= LEAST_CLEAR, "only {clear} of {MOST_LOADS} loads were clear");
         assert!(batched * 2 >= clear, "loads in the order of arrival prove nothing");
         assert!(expired >= 20, "only {expired} batches began with an expired request");
     }
@@ -346,9 +349,13 @@ const TRIES: u32 = 5;
 /// Time from an issue to the next pick, with a margin.
 const A_LITTLE_US: u64 = 100;
 
+/// Loads on a machine with little else to do.
 const LOADS: u64 = 30;
 
-/// So many of them must be.
+/// More loads follow until this many results are clear: on a busy machine most are not.
 const LEAST_CLEAR: u64 = 20;
+
+/// Loads after which the test gives up.
+const MOST_LOADS: u64 = 300;
 
 const JOBS: u64 = 48;
